@@ -1,0 +1,327 @@
+"""Isolated environments, one per recipe: made aside, renamed into place, verified before each use, pruned.
+
+``uv`` resolves and installs. The lock it resolved (with the index's hashes) and the facts of what was installed
+are kept inside the environment. Only folders that carry our marker are ever deleted. This module does not
+know what will run in an environment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import sys
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from tracker.config import EnvironmentSettings
+from tracker.errors import EnvironmentProblem
+from tracker.files import disk_use, remove_tree, rename
+from tracker.model import EnvironmentFacts, Platform
+from tracker.trackfile import Library
+
+MARKER = "dmltrack-environment.json"
+LOCK = "requirements.lock"
+GB = 1 << 30
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that decides what an environment holds. ``python`` is a full version, ``wheel`` a sha256."""
+
+    track: str
+    version: str
+    package: str
+    module: str
+    python: str
+    requirements: tuple[str, ...]
+    wheel: str
+    platform: Platform
+    libraries: tuple[Library, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """Name of the environment: the hash of the recipe, short enough for Windows paths."""
+        text = json.dumps(msgspec.to_builtins(self), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def facts(self) -> EnvironmentFacts:
+        """Return what is known before anything was made."""
+        return EnvironmentFacts(self.track, self.version, self.digest, self.python, self.requirements)
+
+
+@dataclass(frozen=True)
+class Environment:
+    """One finished environment."""
+
+    folder: Path
+    facts: EnvironmentFacts
+
+    @property
+    def python(self) -> Path:
+        """The interpreter to start workers with."""
+        return interpreter(self.folder)
+
+    @property
+    def site_packages(self) -> Path:
+        """Where packages were installed."""
+        return _site_packages(self.folder, self.facts.python)
+
+
+def interpreter(folder: Path) -> Path:
+    """Return the path of an environment's interpreter on this system."""
+    return folder / "Scripts" / "python.exe" if sys.platform == "win32" else folder / "bin" / "python"
+
+
+def _site_packages(folder: Path, python: str) -> Path:
+    if sys.platform == "win32":
+        return folder / "Lib" / "site-packages"
+    return folder / "lib" / f"python{'.'.join(python.split('.')[:2])}" / "site-packages"
+
+
+RunTool = Callable[[Sequence[str], float], tuple[int | None, str]]
+"""Runs a command within a time limit in seconds and gives its exit code (None: killed) and its output."""
+
+
+class Environments:
+    """The environments of one home folder.
+
+    ``run`` runs ``uv`` and the interpreters; it is handed in, so that this module starts no process itself.
+    """
+
+    def __init__(self, home: Path, settings: EnvironmentSettings, index: str, run: RunTool) -> None:
+        self.folder = home / "envs"
+        self.trash = home / "trash"
+        self.settings = settings
+        self.index = index
+        self.run = run
+
+    def find(self, recipe: Recipe) -> Environment | None:
+        """Return the recipe's environment when it exists and still holds what it should, else None."""
+        folder = self.folder / recipe.digest
+        facts = read_marker(folder)
+        if facts is None or self._problem(folder, recipe) is not None:
+            return None
+        os.utime(folder / MARKER)
+        return Environment(folder, facts)
+
+    def ensure(self, recipe: Recipe, python: Path, keep: Collection[str] = ()) -> tuple[Environment, bool]:
+        """Return the recipe's environment and whether it had to be made.
+
+        ``keep`` names environments that must survive the pruning that follows. Raises EnvironmentProblem.
+        """
+        found = self.find(recipe)
+        if found:
+            return found, False
+        self._check_room()
+        environment = self._make(recipe, python)
+        self.prune({*keep, recipe.digest})
+        return environment, True
+
+    def _check_room(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(self.folder).free / GB
+        if free < self.settings.min_free_gb:
+            raise EnvironmentProblem(
+                f"only {free:.1f} GB free at {self.folder}, {self.settings.min_free_gb:g} GB are kept free",
+                slug="disk-full",
+                ours=True,
+                hint="free some room, lower environments.min_free_gb, or set DMLTRACK_HOME to a larger disk",
+            )
+
+    def _make(self, recipe: Recipe, python: Path) -> Environment:
+        started = time.monotonic()
+        aside = self.folder / f".{recipe.digest}-{secrets.token_hex(4)}"
+        try:
+            facts = self._fill(aside, recipe, python)
+            facts = replace(facts, size=disk_use([aside]), seconds=round(time.monotonic() - started, 3))
+            (aside / MARKER).write_bytes(msgspec.json.encode(facts))
+            final = self.folder / recipe.digest
+            self._discard(final)
+            rename(aside, final)
+        except BaseException:
+            remove_tree(aside)
+            raise
+        return Environment(final, facts)
+
+    def _fill(self, folder: Path, recipe: Recipe, python: Path) -> EnvironmentFacts:
+        """Install the recipe into a folder and return the facts of what is there."""
+        self._uv("venv", "--relocatable", "--python", str(python), str(folder))
+        wanted = folder / "requirements.in"
+        wanted.write_text("\n".join([f"{recipe.package}=={recipe.version}", *recipe.requirements]) + "\n", "utf-8")
+        inside = str(interpreter(folder))
+        lock = str(folder / LOCK)
+        index = ("--default-index", self.index)
+        self._uv(
+            "pip", "compile", "-q", "--no-header", "--generate-hashes", "--emit-build-options",
+            "--python", inside, *index, "-o", lock, str(wanted),
+        )  # fmt: skip
+        self._uv("pip", "install", "-q", "--require-hashes", "--python", inside, *index, "-r", lock)
+        problem = self._problem(folder, recipe) or self._missing_library(folder, recipe)
+        if problem:
+            raise problem
+        freeze = self._uv("pip", "freeze", "-q", "--python", inside)
+        packages = _site_packages(folder, recipe.python)
+        return replace(
+            recipe.facts(), ready=True, freeze=tuple(freeze.split("\n")), hashes=installed_hashes(packages)
+        )
+
+    def _uv(self, *arguments: str) -> str:
+        """Run uv and return what it printed; raises EnvironmentProblem with uv's own reason."""
+        from uv import find_uv_bin
+
+        code, output = self.run([find_uv_bin(), "--no-config", "--color", "never", *arguments], self.settings.install_timeout)
+        if code is None:
+            raise EnvironmentProblem(
+                f"'uv {' '.join(arguments[:2])}' did not end within {self.settings.install_timeout:g} s",
+                slug="install-timeout",
+                ours=True,
+            )
+        if code != 0:
+            reason = uv_reason(output)
+            raise EnvironmentProblem(reason, slug=uv_slug(reason), ours=uv_is_outside(reason))
+        return output.strip()
+
+    def _problem(self, folder: Path, recipe: Recipe) -> EnvironmentProblem | None:
+        """Say why the environment does not hold the build under test, or None. Imports nothing."""
+        question = (
+            "import importlib.metadata as m, importlib.util as u, json, sys\n"
+            "s = u.find_spec(sys.argv[2])\n"
+            "print(json.dumps([m.version(sys.argv[1]), s.origin if s else None]))\n"
+        )
+        command = [str(interpreter(folder)), "-I", "-X", "utf8", "-c", question, recipe.package, recipe.module]
+        code, output = self.run(command, 120)
+        try:
+            version, origin = json.loads(output.strip().split("\n")[-1]) if code == 0 else (None, None)
+        except ValueError:
+            version, origin = None, None
+        return _verify(recipe, folder, version, origin)
+
+    def _missing_library(self, folder: Path, recipe: Recipe) -> EnvironmentProblem | None:
+        for library in recipe.libraries:
+            if library.platform not in (recipe.platform, Platform.ANY):
+                continue
+            load = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
+            code, _ = self.run([str(interpreter(folder)), "-I", "-c", load, library.name], 60)
+            if code != 0:
+                return EnvironmentProblem(
+                    f"this host lacks {library.name}: {library.hint}", slug="missing-library", hint=library.hint
+                )
+        return None
+
+    def prune(self, keep: Collection[str]) -> list[str]:
+        """Delete environments, oldest use first, until the rest fits the budget; return their names."""
+        folders = sorted(self._finished(), key=lambda folder: (folder / MARKER).stat().st_mtime)
+        gone: list[str] = []
+        while folders and disk_use(folders) > self.settings.disk_budget_gb * GB:
+            victim = next((folder for folder in folders if folder.name not in keep), None)
+            if victim is None:
+                break
+            self._discard(victim)
+            folders.remove(victim)
+            gone.append(victim.name)
+        return gone
+
+    def _finished(self) -> list[Path]:
+        return [path.parent for path in self.folder.glob(f"*/{MARKER}") if not path.parent.name.startswith(".")]
+
+    def _discard(self, folder: Path) -> None:
+        """Move a folder of ours to the trash and delete it as far as the system lets us."""
+        if not folder.exists():
+            return
+        self.trash.mkdir(parents=True, exist_ok=True)
+        rename(folder, self.trash / f"{folder.name}-{secrets.token_hex(4)}")
+        self.sweep()
+
+    def sweep(self) -> None:
+        """Delete what lies in the trash, and what an interrupted installation left."""
+        for folder in [*self.trash.glob("*"), *self.folder.glob(".*-*")]:
+            remove_tree(folder)
+
+
+def read_marker(folder: Path) -> EnvironmentFacts | None:
+    """Return the facts an environment carries, or None where the folder is not a finished one of ours."""
+    try:
+        return msgspec.json.decode((folder / MARKER).read_bytes(), type=EnvironmentFacts)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _verify(recipe: Recipe, folder: Path, version: object, origin: object) -> EnvironmentProblem | None:
+    """Compare what an environment would import with what is to be tested."""
+    if version != recipe.version:
+        return EnvironmentProblem(
+            f"{recipe.package} {recipe.version} was installed, but the environment has {version or 'none'}",
+            slug="wrong-version",
+        )
+    if not isinstance(origin, str) or not Path(origin).is_relative_to(folder):
+        return EnvironmentProblem(
+            f"the module {recipe.module} would be imported from {origin or 'nowhere'}, not from its environment",
+            slug="wrong-module",
+        )
+    return None
+
+
+def installed_hashes(packages: Path) -> tuple[str, ...]:
+    """Return ``name-version sha256:...`` of each installed package's own list of file hashes (its RECORD)."""
+    records = sorted(packages.glob("*.dist-info/RECORD"))
+    return tuple(
+        f"{record.parent.name.removesuffix('.dist-info')} sha256:{hashlib.sha256(record.read_bytes()).hexdigest()}"
+        for record in records
+    )
+
+
+def uv_reason(output: str) -> str:
+    """Return uv's own reason in one line: its error and the causes under it, hints left out."""
+    parts: list[str] = []
+    for line in output.splitlines():
+        text = line.strip()
+        if text.startswith("error: "):
+            parts = [text.removeprefix("error: ")]
+        elif text.startswith("cause: ") and parts:
+            parts.append(text.removeprefix("cause: "))
+        elif text.startswith("hint: "):
+            break
+    if not parts:
+        lines = [line.strip() for line in output.splitlines() if line.strip()]
+        parts = lines[-1:] or ["uv failed and gave no reason"]
+    return ": ".join(parts)[:500]
+
+
+_OUTSIDE: Mapping[str, str] = {
+    "No space left on device": "disk-full",
+    "not enough space": "disk-full",
+    "Failed to fetch": "index-unreachable",
+    "error sending request": "index-unreachable",
+    "dns error": "index-unreachable",
+    "Connection re": "index-unreachable",
+    "timed out": "index-unreachable",
+    "Failed to download": "index-unreachable",
+    "Permission denied": "permission-denied",
+    "Access is denied": "permission-denied",
+}
+
+_INSIDE: Mapping[str, str] = {
+    "Hash mismatch": "hash-mismatch",
+    "no wheels with a matching": "no-wheel",
+    "No solution found": "no-solution",
+    "Failed to build": "build-failed",
+    "was not found in the package registry": "not-on-index",
+}
+
+
+def uv_is_outside(reason: str) -> bool:
+    """Whether a reason says nothing about the build: the disk, the network, the host."""
+    return "Hash mismatch" not in reason and any(text in reason for text in _OUTSIDE)
+
+
+def uv_slug(reason: str) -> str:
+    """Return the stable slug of uv's reason."""
+    table = _OUTSIDE if uv_is_outside(reason) else _INSIDE
+    return next((slug for text, slug in table.items() if text in reason), "install-failed")

@@ -1,0 +1,99 @@
+"""Facts of this host that can change a result, and whether DirectX 12 is there.
+
+Nothing here imports torch or asks a device: that is a worker's job.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import sys
+from collections.abc import Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from tracker.model import Machine, Platform
+
+WSL_LIBRARIES = Path("/usr/lib/wsl/lib")
+DIRECTX_LIBRARY = "libdxcore.so"
+
+
+def this_platform() -> Platform:
+    """Return the platform whose wheels this host installs."""
+    return Platform.WINDOWS if sys.platform == "win32" else Platform.LINUX
+
+
+def this_machine(worker_environment: Mapping[str, str]) -> Machine:
+    """Return the facts of this host; the workers' extra variables may say where DirectX is."""
+    import psutil
+
+    system, release = _system()
+    facts = {
+        "system": system,
+        "release": release,
+        "arch": platform.machine().lower().replace("amd64", "x86_64"),
+        "cpu": _cpu(),
+        "cores": str(os.cpu_count() or 1),
+        "memory": str(round(psutil.virtual_memory().total / (1 << 30))),
+        "directx": directx(worker_environment),
+    }
+    return Machine(
+        fingerprint=fingerprint(facts),
+        system=facts["system"],
+        release=facts["release"],
+        arch=facts["arch"],
+        cpu=facts["cpu"],
+        cores=int(facts["cores"]),
+        memory=int(facts["memory"]),
+        directx=facts["directx"],
+        tracker=_own_version(),
+    )
+
+
+def fingerprint(facts: Mapping[str, str]) -> str:
+    """Return a digest of the facts that does not depend on their order."""
+    text = "\n".join(f"{name}={facts[name]}" for name in sorted(facts))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def directx(environment: Mapping[str, str]) -> str:
+    """Say whether a device may be asked for: ``real`` DirectX, or at best a wheel's ``stand-in`` for it.
+
+    With the stand-ins a build can be imported, but asking it for a device may kill the process.
+    """
+    if sys.platform == "win32":
+        return "real"
+    paths = [Path(part) for part in environment.get("LD_LIBRARY_PATH", "").split(os.pathsep) if part]
+    return "real" if has_directx([*paths, WSL_LIBRARIES]) else "stand-in"
+
+
+def has_directx(folders: Iterable[Path]) -> bool:
+    """Whether one of the folders holds the DirectX core library of Linux."""
+    return any((folder / DIRECTX_LIBRARY).exists() for folder in folders)
+
+
+def _system() -> tuple[str, str]:
+    """Name the system and its release; on Linux the distribution, because its kernel says nothing here."""
+    if sys.platform == "win32":
+        return "Windows", platform.version()
+    try:
+        release = platform.freedesktop_os_release()
+        return "Linux", f"{release.get('ID', 'unknown')} {release.get('VERSION_ID', '')}".strip()
+    except OSError:
+        return platform.system(), platform.release()
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or "unknown"
+
+
+def _own_version() -> str:
+    try:
+        return version("dmltrack")
+    except PackageNotFoundError:
+        return "unknown"
