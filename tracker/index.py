@@ -1,0 +1,421 @@
+"""The package index: which builds there are, what changed since the last look, and the wheels themselves.
+
+Owns every word spoken to an index over HTTP, and the folders ``index`` and ``wheels`` of the cache. It must
+not know what is done with builds, nor what is inside a page (``index_page``) or a wheel (``wheels``); it
+writes no journal and prints nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from packaging.utils import canonicalize_name, is_normalized_name
+
+from tracker import versions
+from tracker.config import IndexSettings
+from tracker.errors import IndexProblem, WheelError
+from tracker.index_page import (
+    HINT_JSON,
+    HINT_NAME,
+    EntryProblem,
+    PageProblem,
+    check_filename,
+    checked_sha256,
+    checked_url,
+    quoted,
+)
+from tracker.index_page import UNKNOWN_UPLOAD as UNKNOWN_UPLOAD
+from tracker.index_page import read_page as read_page
+from tracker.model import Build, BuildFile, IndexChange, IndexChangeKind
+
+if TYPE_CHECKING:
+    import requests
+    from urllib3.util.retry import Retry
+
+T = TypeVar("T")
+
+_JSON = "application/vnd.pypi.simple.v1+json"
+_PAGE_LIMIT = 64 * 2**20
+_WHEEL_LIMIT = 4 * 2**30
+_CHUNK = 256 * 1024
+_PASSING_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+_HINT_NETWORK = "check the network and the proxy, or name a mirror of the index in the configuration"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexAnswer:
+    """What one index said of one package. ``not_modified`` means it said that nothing changed (HTTP 304)."""
+
+    builds: tuple[Build, ...]
+    url: str
+    not_modified: bool
+    warnings: tuple[str, ...]
+
+
+class _Failed(Exception):
+    """One try failed. ``again``: another may do better; ``wait``: the seconds we were told to wait."""
+
+    def __init__(self, what: str, *, again: bool = False, wait: float | None = None, hint: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.again = again
+        self.wait = wait
+        self.hint = hint or _HINT_NETWORK
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """A body with what must be known to read it and to ask for it again."""
+
+    body: str
+    base: str
+    etag: str
+
+
+class PackageIndex:
+    """An index and its mirrors, with a cache on disk. One object must not be shared between threads."""
+
+    def __init__(self, settings: IndexSettings, cache: Path) -> None:
+        self._settings = settings
+        self._cache = cache
+        self._logins: dict[str, tuple[str, str]] = {}
+        self._indexes = tuple(self._without_login(url) for url in (settings.url, *settings.mirrors))
+
+    def builds(self, track: str, package: str) -> IndexAnswer:
+        """Return the package's builds, oldest first, from the first index that gives a usable answer.
+
+        Raise IndexProblem where none does.
+        """
+        name = canonicalize_name(package)
+        if not is_normalized_name(name):
+            raise IndexProblem(f"{quoted(package)} is not a package name", hint=HINT_NAME)
+        failures: list[tuple[str, _Failed]] = []
+        for index in self._indexes:
+            url = f"{index.rstrip('/')}/{name}/"
+            try:
+                return self._answer(url, track, name)
+            except _Failed as failure:
+                failures.append((url, failure))
+        said = "; ".join(f"{url}: {failure.what}" for url, failure in failures)
+        raise IndexProblem(f"no usable answer for {name} from {said}", hint=failures[0][1].hint)
+
+    def fetch_wheel(self, file: BuildFile, progress: Callable[[int], object] | None = None) -> Path:
+        """Return the file's path in the cache, downloading it when it is not there.
+
+        ``progress`` is called with the number of bytes of each piece. Raise WheelError where it cannot be had
+        or is not what the index promised; then nothing is left under its name.
+        """
+        try:
+            check_filename(file.filename)
+            digest = checked_sha256({"sha256": file.sha256})
+            place = self._cache / "wheels" / digest[:2] / digest / file.filename
+            if not _is_cached(place, file):
+                self._fetch_to(place, file, progress or (lambda _: None))
+        except EntryProblem as problem:
+            raise WheelError(f"{quoted(file.filename)} can not be fetched: {problem}") from None
+        except _Failed as problem:
+            raise WheelError(
+                f"{file.filename} can not be fetched: {problem.what}", hint=problem.hint
+            ) from None
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise WheelError(
+                f"{file.filename} can not be kept in the cache: {reason}", hint="is the disk full?"
+            ) from error
+        return place
+
+    def _answer(self, url: str, track: str, name: str) -> IndexAnswer:
+        kept = self._cache / "index" / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.json"
+        known = _read_kept(kept, url)
+        fresh = self._retrying(lambda limit: self._get_page(url, known, limit))
+        page = fresh or known
+        assert page is not None, "_get_page answers None only to a question about a known page"
+        try:
+            builds, warnings = read_page(page.body, page.base, track, name)
+        except PageProblem as problem:
+            kept.unlink(missing_ok=True)
+            raise _Failed(problem.what, hint=problem.hint) from None
+        if fresh and fresh.etag:
+            warnings += _keep_page(kept, url, fresh)
+        return IndexAnswer(builds, url, not_modified=fresh is None, warnings=tuple(warnings))
+
+    def _get_page(self, url: str, known: _Page | None, limit: float) -> _Page | None:
+        """Return the page, or None when the index says that the known one still stands."""
+        headers = {"Accept": f"{_JSON}, application/json;q=0.1"}
+        if known:
+            headers["If-None-Match"] = known.etag
+        with self._opened(url, headers) as response:
+            if response.status_code == 304 and known:
+                return None
+            _check_status(response)
+            if "html" in response.headers.get("Content-Type", "").lower():
+                raise _Failed("HTML instead of JSON", hint=HINT_JSON)
+            body = b"".join(_pieces(response, _PAGE_LIMIT, limit)).decode("utf-8", "replace")
+            return _Page(body, response.url, response.headers.get("ETag", "")[:200])
+
+    def _fetch_to(self, place: Path, file: BuildFile, progress: Callable[[int], object]) -> None:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        _sweep_parts(place.parent)
+        part = place.with_name(f"{file.filename[:100]}.{os.getpid()}-{time.monotonic_ns():x}.part")
+        try:
+            self._retrying(lambda limit: self._download(file, part, progress, limit))
+            replace(part, place)
+        finally:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+
+    def _download(self, file: BuildFile, part: Path, progress: Callable[[int], object], limit: float) -> None:
+        digest, size = hashlib.sha256(), 0
+        url = checked_url(file.url, file.url)
+        with self._opened(url, {"Accept-Encoding": "identity"}) as response, part.open("wb") as out:
+            _check_status(response)
+            for piece in _pieces(response, file.size or _WHEEL_LIMIT, limit):
+                out.write(piece)
+                digest.update(piece)
+                size += len(piece)
+                progress(len(piece))
+        if file.size and size != file.size:
+            raise _Failed(f"{size} bytes came, the index promised {file.size}", again=size < file.size)
+        if digest.hexdigest() != file.sha256.lower():
+            raise _Failed(
+                f"its sha256 is {digest.hexdigest()}, the index promised {file.sha256.lower()}",
+                hint="the file was changed on its way or on the index; do not install it",
+            )
+
+    @cached_property
+    def _session(self) -> requests.Session:
+        import requests
+
+        session = requests.Session()
+        session.headers["User-Agent"] = "dmltrack"
+        session.max_redirects = 5
+        return session
+
+    def _without_login(self, url: str) -> str:
+        """Return the url without user and password, which are kept for requests to the same host.
+
+        So they never reach the journal or a message.
+        """
+        try:
+            parts = urlsplit(url)
+        except ValueError:
+            raise IndexProblem(f"{quoted(url)} is not the address of an index", hint=HINT_NAME) from None
+        host = parts.netloc.rpartition("@")[2]
+        if parts.username is not None:
+            self._logins[host] = (unquote(parts.username), unquote(parts.password or ""))
+        return urlunsplit(parts._replace(netloc=host))
+
+    @contextmanager
+    def _opened(self, url: str, headers: Mapping[str, str]) -> Iterator[requests.Response]:
+        """Ask once; whatever goes wrong until the body has been read is a _Failed."""
+        import requests
+        import urllib3
+
+        try:
+            with self._session.get(
+                url,
+                headers=dict(headers),
+                stream=True,
+                timeout=self._settings.timeout,
+                auth=self._logins.get(urlsplit(url).netloc),
+            ) as response:
+                yield response
+        except (requests.ConnectionError, requests.Timeout, urllib3.exceptions.HTTPError) as error:
+            raise _Failed(self._said(error), again=True) from error
+        except (requests.RequestException, ValueError) as error:
+            raise _Failed(quoted(str(error))) from error
+
+    def _said(self, error: Exception) -> str:
+        """Return what went wrong without object addresses and connection pools."""
+        import requests
+        import urllib3
+
+        if isinstance(error, requests.Timeout | urllib3.exceptions.TimeoutError):
+            return f"silent for more than {self._settings.timeout:g} s"
+        if isinstance(error, urllib3.exceptions.ProtocolError):
+            return "the transfer broke off"
+        cause = getattr(error.args[0], "reason", error) if error.args else error
+        return quoted(str(cause).rsplit(": ", 1)[-1] or type(error).__name__)
+
+    def _retrying(self, attempt: Callable[[float], T]) -> T:
+        """Return what the attempt returns, trying again after passing trouble until tries or time are up.
+
+        The attempt is given the moment (monotonic) at which it must have ended.
+        """
+        limit = time.monotonic() + self._settings.deadline
+        for retry in self._retries():
+            try:
+                return attempt(limit)
+            except _Failed as failure:
+                pause = retry.get_backoff_time() if failure.wait is None else failure.wait
+                if not failure.again or not retry.total:
+                    raise
+                if time.monotonic() + pause > limit:
+                    failure.what += (
+                        f", and a new try would come after the limit of {self._settings.deadline:g} s"
+                    )
+                    raise
+                time.sleep(pause)
+        raise AssertionError("the last retry has a total of 0 and raises")
+
+    def _retries(self) -> Iterator[Retry]:
+        """Yield the state of the retries before each try; urllib3 knows the back-off and the jitter."""
+        from urllib3.util.retry import RequestHistory, Retry
+
+        backoff, total = self._settings.backoff, max(0, self._settings.retries)
+        past = RequestHistory("GET", None, None, None, None)
+        for tried in range(total + 1):
+            yield Retry(
+                total - tried,
+                backoff_factor=backoff / 2,
+                backoff_jitter=backoff,
+                history=(past,) * (tried + 2),
+            )
+
+
+def replace(source: Path, target: Path) -> None:
+    """Move the file over the target in one step, waiting up to about ten seconds while it is in use.
+
+    On Windows a virus scanner or a reader can hold a fresh file for a moment.
+    """
+    for pause in (0.01 * 2**n for n in range(10)):
+        try:
+            source.replace(target)
+            return
+        except PermissionError:
+            time.sleep(pause)
+    source.replace(target)
+
+
+def _check_status(response: requests.Response) -> None:
+    status = response.status_code
+    if status == 404:
+        raise _Failed("not there (HTTP 404)", hint=HINT_NAME)
+    if status != 200:
+        again = status in _PASSING_STATUS
+        raise _Failed(f"HTTP {status}", again=again, wait=_told_to_wait(response) if again else None)
+
+
+def _told_to_wait(response: requests.Response) -> float | None:
+    """Return the seconds of a Retry-After header (a number or a date), or None."""
+    from urllib3.exceptions import InvalidHeader
+    from urllib3.util.retry import Retry
+
+    header = response.headers.get("Retry-After")
+    try:
+        return Retry().parse_retry_after(header[:100]) if header else None
+    except (InvalidHeader, ValueError, OverflowError):
+        return None
+
+
+def _pieces(response: requests.Response, cap: int, limit: float) -> Iterator[bytes]:
+    """Yield the body as it comes, so that a steady trickle meets the deadline too."""
+    size = 0
+    while piece := response.raw.read1(_CHUNK, decode_content=True):
+        size += len(piece)
+        if size > cap:
+            raise _Failed(f"more than {cap} bytes came")
+        if time.monotonic() > limit:
+            raise _Failed("the transfer took longer than its limit")
+        yield piece
+
+
+def _is_cached(place: Path, file: BuildFile) -> bool:
+    """Tell whether the file is there. Its folder is its hash, so the size is enough; without one, hash it."""
+    if not place.is_file():
+        return False
+    if file.size:
+        return place.stat().st_size == file.size
+    with place.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest() == file.sha256.lower()
+
+
+def _sweep_parts(folder: Path) -> None:
+    """Delete what downloads left behind that were killed more than a day ago."""
+    for part in folder.glob("*.part"):
+        with suppress(OSError):
+            if part.stat().st_mtime < time.time() - 86400:
+                part.unlink()
+
+
+def _read_kept(kept: Path, url: str) -> _Page | None:
+    """Return the page kept from an earlier answer, or None where there is none that can be trusted."""
+    try:
+        data = json.loads(kept.read_text("utf-8"))
+        page = _Page(data["body"], data["base"], data["etag"])
+        texts = all(isinstance(text, str) for text in (page.body, page.base, page.etag))
+        return page if texts and page.etag and data["url"] == url else None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _keep_page(kept: Path, url: str, page: _Page) -> list[str]:
+    """Keep the page for the next conditional request. A full disk costs the saving, not the answer."""
+    part = kept.with_suffix(f".{os.getpid()}.part")
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        data = {"url": url, "base": page.base, "etag": page.etag, "body": page.body}
+        part.write_text(json.dumps(data), "utf-8")
+        replace(part, kept)
+    except OSError as error:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        return [f"the answer can not be kept for the next poll: {error.strerror}"]
+    return []
+
+
+def index_changes(known: Mapping[str, Build], seen: Sequence[Build]) -> list[IndexChange]:
+    """Return what differs between the builds known by version and those seen now, in order of version. Pure.
+
+    A new build is one change, whatever its files. A yank is told of the build when the build as a whole is
+    withdrawn or comes back (the subject is the reason), and otherwise of the single file (the subject is its
+    name). Upload times and sizes do not count: mirrors leave them out.
+    """
+    now = {build.version: build for build in seen}
+    changes: list[IndexChange] = []
+    for version in versions.in_order(known.keys() | now.keys()):
+        changes += _build_changes(known.get(version), now.get(version))
+    return changes
+
+
+def _build_changes(old: Build | None, new: Build | None) -> list[IndexChange]:
+    if old is None or new is None:
+        build = new or old
+        assert build is not None
+        kind = IndexChangeKind.NEW_BUILD if old is None else IndexChangeKind.BUILD_GONE
+        return [IndexChange(build.track, build.version, kind)]
+    changes: list[IndexChange] = []
+    if old.yanked != new.yanked:
+        kind = IndexChangeKind.YANKED if new.yanked else IndexChangeKind.UNYANKED
+        changes.append(IndexChange(new.track, new.version, kind, new.yank_reason or ""))
+    before = {file.filename: file for file in old.files}
+    after = {file.filename: file for file in new.files}
+    for filename in sorted(before.keys() | after.keys()):
+        for kind in _file_changes(before.get(filename), after.get(filename), old.yanked != new.yanked):
+            changes.append(IndexChange(new.track, new.version, kind, filename))
+    return changes
+
+
+def _file_changes(old: BuildFile | None, new: BuildFile | None, told: bool) -> list[IndexChangeKind]:
+    """Return what befell one file; ``told`` is True when the build's own yank says it already."""
+    if old is None:
+        return [IndexChangeKind.NEW_FILE]
+    if new is None:
+        return [IndexChangeKind.FILE_GONE]
+    kinds: list[IndexChangeKind] = []
+    if old.sha256 != new.sha256:
+        kinds.append(IndexChangeKind.HASH_CHANGED)
+    if not told and (old.yanked is None) != (new.yanked is None):
+        kinds.append(IndexChangeKind.UNYANKED if new.yanked is None else IndexChangeKind.YANKED)
+    return kinds
