@@ -8,18 +8,29 @@ PROTOCOL = 1
 
 # Kinds of message, in the order in which a healthy worker sends them.
 HELLO = "hello"  # {"m", "protocol", "nonce", "pid", "python", "prefix"}
-START = "start"  # {"m", "case"}: the case is in flight from here on
+START = "start"  # {"m", "case", "at"}: the case is in flight from here on; "at" is seconds since 1970
 RESULT = "result"  # {"m", "case", "seconds", "measures", "warnings"} or with "error": {"type", "message", "traceback"}
 DONE = "done"  # {"m"}: every case of the request was run
 
 # The keys of a request.
 #   protocol  int
 #   nonce     str, echoed in HELLO and in the log marks, so that a stray process is never taken for ours
-#   results   str, path of the results file
+#   results   str, absolute path of the results file
 #   parent    int, process id of the tracker: the worker ends itself when that one is gone
 #   track     {"name", "package", "module", "device", "dispatch_keys": [..], "version", "torch_own": bool}
+#             "torch_own" says that the build is torch itself, so nothing of torch's is subtracted from it
 #   directx   "real" | "stand-in" | "absent": whether a device may be asked for
-#   cases     [{"id": "census/kernels", "suite": "census", "function": "kernels", "params": {...}}]
+#   cases     [{"id": "census/kernels", "suite": "census", "function": "kernels", "params": {...},
+#               "timeout": 60.0}]
+#             "timeout" (seconds, optional) lets the worker print every thread's stack shortly before the
+#             tracker kills it.
+
+# Prefixes of an error's "type" that say whose error it is; without one, it is the case's own.
+IMPORT_ERROR = "import:"  # the build under test could not be imported: "import:OSError"
+SUITE_ERROR = "suite:"  # our own suite could not be imported or has no such function
+# Types that the worker itself gives.
+TOO_LARGE = "ResultTooLarge"
+NOT_JSON = "MeasuresNotJson"
 
 MAX_MESSAGE = 8 * 1024 * 1024  # bytes; a larger result is replaced by an error of type ResultTooLarge
 MAX_TEXT = 16 * 1024  # characters of one error message, traceback or warning
@@ -27,5 +38,16 @@ MAX_WARNINGS = 100
 
 
 def mark(nonce: str, case: str) -> str:
-    """Return the line that a worker prints on stderr before a case, so that its log can be cut per case."""
+    """Return the line that a worker prints on stderr before a case, so that its log can be cut per case.
+
+    With an empty case it is the mark that ends the case before it.
+    """
     return "\x1edmltrack %s %s" % (nonce, case)
+
+
+def bounded(text: str, limit: int = MAX_TEXT) -> str:
+    """Return the text, or its beginning and end with a note between where it is longer than the limit."""
+    if len(text) <= limit:
+        return text
+    half = (limit - 40) // 2
+    return "%s\n... %d characters left out ...\n%s" % (text[:half], len(text) - 2 * half, text[-half:])

@@ -1,0 +1,79 @@
+"""The census: what a build is and registers, told by its import alone, on a machine with or without a GPU.
+
+Only ``adapters`` asks about devices, and no case ever makes one: without a usable adapter that ends the
+process.
+"""
+
+from __future__ import annotations
+
+import importlib
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Dict, List, Optional
+
+from suites.census import api as listing
+from suites.census import dispatcher
+from suites.context import Context
+
+Measures = Dict[str, Any]
+
+
+def import_build(context: Context) -> Measures:
+    """Say which module and which torch were imported, and how long the build's own import took."""
+    module = context.build()
+    torch = importlib.import_module("torch")
+    return {
+        "module": getattr(module, "__file__", None),
+        "version": _installed(context.track["package"]),
+        "torch": {"version": str(torch.__version__), "path": torch.__file__},
+        "numpy": _installed("numpy"),
+        "seconds": context.import_seconds,
+    }
+
+
+def _installed(package: str) -> Optional[str]:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def kernels(context: Context) -> Measures:
+    """List the kernels per dispatch key that the build brought; what torch has by itself is only counted."""
+    context.build()
+    after = dispatcher.census(context.track["dispatch_keys"])
+    before = {key: context.before.get(key) or [] for key in after}
+    return {
+        "keys": {key: _minus(names, before[key]) for key, names in after.items() if names is not None},
+        "absent": sorted(key for key, names in after.items() if names is None),
+        "torch_registered": {key: len(before[key]) for key, names in after.items() if names is not None},
+    }
+
+
+def _minus(names: List[str], taken: List[str]) -> List[str]:
+    return sorted(set(names) - set(taken))
+
+
+def api(context: Context) -> Measures:
+    """List the public Python names of the build's module."""
+    module = context.build()
+    return {"api": listing.entries(module) if module is not None else []}
+
+
+def adapters(context: Context) -> Measures:
+    """List the adapters by name, in the order of this build's own index. Never makes a device."""
+    if context.directx != "real":
+        raise RuntimeError("not asked: DirectX is %s here, and asking may end the process" % context.directx)
+    module: Any = context.build()
+    count = int(module.device_count())
+    return {
+        "available": bool(module.is_available()),
+        "count": count,
+        "default": int(module.default_device()),
+        "adapters": [_adapter(module, index) for index in range(count)],
+    }
+
+
+def _adapter(module: Any, index: int) -> Measures:
+    float64 = module.has_float64_support(index) if hasattr(module, "has_float64_support") else None
+    name = str(module.device_name(index)).strip("\0 \t\r\n")
+    return {"index": index, "name": name, "float64": None if float64 is None else bool(float64)}

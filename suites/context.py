@@ -1,0 +1,68 @@
+"""What a case is given: the request, and the build under test, imported once and at a known moment.
+
+Knows nothing of how cases are run or reported. Standard library only until a build is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from types import ModuleType
+from typing import Any, Dict, List, Optional
+
+
+class BuildImportError(Exception):
+    """The build under test can not be imported; ``cause`` is what its import raised."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+class Context:
+    """One worker's view of its request, shared by the cases that it runs."""
+
+    def __init__(self, request: Dict[str, Any]) -> None:
+        self.request = request
+        self.track: Dict[str, Any] = request["track"]
+        self.directx: str = request["directx"]
+        self.before: Dict[str, Optional[List[str]]] = {}
+        """Kernels per dispatch key as torch had them before the build; None for a key that torch lacks."""
+        self.import_seconds = 0.0
+        """Time of the build's own import; torch's is not in it unless the build is torch."""
+        self._module: Optional[ModuleType] = None
+        self._failure: Optional[BuildImportError] = None
+
+    def build(self) -> Optional[ModuleType]:
+        """Return the build's module; the first call imports it, and a failure is final for the process."""
+        if self._failure is not None:
+            raise self._failure
+        if self._module is None and self.track.get("module"):
+            try:
+                self._import()
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                # A second try would meet half-imported modules and say something else.
+                self._failure = BuildImportError(error)
+                raise self._failure from error
+        return self._module
+
+    def _import(self) -> None:
+        keys = self.track.get("dispatch_keys") or []
+        if keys and not self.track.get("torch_own"):
+            # By name, as cases are found: no other suite's digest should move with the census.
+            self.before = importlib.import_module("suites.census.dispatcher").census(keys)
+        started = time.perf_counter()
+        module = importlib.import_module(self.track["module"])
+        self.import_seconds = time.perf_counter() - started
+        if keys:
+            _warn_every_time()
+        self._module = module
+
+
+def _warn_every_time() -> None:
+    """Let torch repeat warnings that it gives once per process: each case must see its own fallbacks."""
+    torch = importlib.import_module("torch")
+    if hasattr(torch, "set_warn_always"):
+        torch.set_warn_always(True)
