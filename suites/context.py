@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import time
 from types import ModuleType
-from typing import Any, Dict, List, Optional
+from typing import Any
 
 
 class BuildImportError(Exception):
@@ -22,18 +22,18 @@ class BuildImportError(Exception):
 class Context:
     """One worker's view of its request, shared by the cases that it runs."""
 
-    def __init__(self, request: Dict[str, Any]) -> None:
+    def __init__(self, request: dict[str, Any]) -> None:
         self.request = request
-        self.track: Dict[str, Any] = request["track"]
+        self.track: dict[str, Any] = request["track"]
         self.directx: str = request["directx"]
-        self.before: Dict[str, Optional[List[str]]] = {}
+        self.before: dict[str, list[str] | None] = {}
         """Kernels per dispatch key as torch had them before the build; None for a key that torch lacks."""
         self.import_seconds = 0.0
         """Time of the build's own import; torch's is not in it unless the build is torch."""
-        self._module: Optional[ModuleType] = None
-        self._failure: Optional[BuildImportError] = None
+        self._module: ModuleType | None = None
+        self._failure: BuildImportError | None = None
 
-    def build(self) -> Optional[ModuleType]:
+    def build(self) -> ModuleType | None:
         """Return the build's module; the first call imports it, and a failure is final for the process."""
         if self._failure is not None:
             raise self._failure

@@ -9,7 +9,8 @@ PROTOCOL = 1
 # Kinds of message, in the order in which a healthy worker sends them.
 HELLO = "hello"  # {"m", "protocol", "nonce", "pid", "python", "prefix"}
 START = "start"  # {"m", "case", "at"}: the case is in flight from here on; "at" is seconds since 1970
-RESULT = "result"  # {"m", "case", "seconds", "measures", "warnings"} or with "error": {"type", "message", "traceback"}
+RESULT = "result"  # {"m", "case", "seconds", "measures", "warnings"}, and "error" where the case failed:
+#                    {"type", "message", "traceback"}
 DONE = "done"  # {"m"}: every case of the request was run
 
 # The keys of a request.
@@ -42,7 +43,7 @@ def mark(nonce: str, case: str) -> str:
 
     With an empty case it is the mark that ends the case before it.
     """
-    return "\x1edmltrack %s %s" % (nonce, case)
+    return f"\x1edmltrack {nonce} {case}"
 
 
 def bounded(text: str, limit: int = MAX_TEXT) -> str:
@@ -50,4 +51,4 @@ def bounded(text: str, limit: int = MAX_TEXT) -> str:
     if len(text) <= limit:
         return text
     half = (limit - 40) // 2
-    return "%s\n... %d characters left out ...\n%s" % (text[:half], len(text) - 2 * half, text[-half:])
+    return f"{text[:half]}\n... {len(text) - 2 * half} characters left out ...\n{text[-half:]}"

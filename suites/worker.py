@@ -1,7 +1,7 @@
 """Runs cases inside the environment of one build and reports what they measured; never judges.
 
 Started by the tracker as ``python -I -X utf8 -X faulthandler <folder>/suites/worker.py request.json``, where
-``<folder>`` holds a copy of ``suites`` and nothing else: that folder is the only thing of ours on ``sys.path``.
+``<folder>`` holds a copy of ``suites`` and nothing else: it is the only thing of ours on ``sys.path``.
 ``protocol.py`` says what a request holds and which messages are sent.
 
 **How a case is written.** A suite is a folder ``suites/<suite>/`` with a manifest ``suite.toml`` (its format
@@ -31,10 +31,11 @@ import threading
 import time
 import traceback
 import warnings
-from typing import Any, Dict, Iterator, List, Optional, TextIO, Tuple
+from pathlib import Path
+from typing import Any, Iterator, TextIO, Tuple
 
 if __name__ == "__main__":
-    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from suites import protocol
 from suites.context import BuildImportError, Context
@@ -58,7 +59,7 @@ class MeasuresError(Exception):
 Identity = Tuple[int, int, int]
 
 
-def _identity(fd: int) -> Optional[Identity]:
+def _identity(fd: int) -> Identity | None:
     """Return what tells one open file from another behind the same number, or None when it is closed."""
     try:
         status = os.fstat(fd)
@@ -79,7 +80,7 @@ class Results:
         self._fd = os.open(self._path, flags, 0o600)
         self._identity = _identity(self._fd)
 
-    def send(self, message: Dict[str, Any]) -> None:
+    def send(self, message: dict[str, Any]) -> None:
         """Append one message, at once and whole."""
         if _identity(self._fd) != self._identity:
             self._open()
@@ -102,7 +103,7 @@ class Log:
         flush()
         fd = self._alive()
         if fd is not None:
-            os.write(fd, ("%s\n" % protocol.mark(self._nonce, case)).encode())
+            os.write(fd, (f"{protocol.mark(self._nonce, case)}\n").encode())
 
     def restore(self) -> None:
         """Undo what a case did to descriptors 1 and 2 and to ``sys.stdout`` and ``sys.stderr``."""
@@ -115,7 +116,7 @@ class Log:
         )
         self._streams = (sys.stdout, sys.stderr)
 
-    def _alive(self) -> Optional[int]:
+    def _alive(self) -> int | None:
         return next((fd for fd in (self._fd, 2, 1) if _identity(fd) == self._identity), None)
 
 
@@ -135,7 +136,7 @@ class Warned:
     """Collects warnings while open: each text once, bounded in number and length."""
 
     def __init__(self) -> None:
-        self.texts: List[str] = []
+        self.texts: list[str] = []
 
     @contextlib.contextmanager
     def collecting(self) -> Iterator[None]:
@@ -146,7 +147,7 @@ class Warned:
             yield
 
     def _show(self, message: Any, category: Any, *place: Any, **more: Any) -> None:
-        text = protocol.bounded("%s: %s" % (category.__name__, message))
+        text = protocol.bounded(f"{category.__name__}: {message}")
         if text not in self.texts and len(self.texts) < protocol.MAX_WARNINGS:
             self.texts.append(text)
 
@@ -158,20 +159,20 @@ def plain(value: Any, place: str = "measures") -> Any:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else str(float(value))
     if isinstance(value, (list, tuple)):
-        return [plain(item, "%s[%d]" % (place, at)) for at, item in enumerate(value)]
+        return [plain(item, f"{place}[{at}]") for at, item in enumerate(value)]
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {key: plain(item, "%s.%s" % (place, key)) for key, item in value.items()}
-    raise MeasuresError("%s is a %s" % (protocol.bounded(place, 200), type_name(type(value))))
+        return {key: plain(item, f"{place}.{key}") for key, item in value.items()}
+    raise MeasuresError(f"{protocol.bounded(place, 200)} is a {type_name(type(value))}")
 
 
 def type_name(kind: type) -> str:
     """Return a builtin's bare name, and any other type's with its module."""
     if kind.__module__ == "builtins":
         return kind.__qualname__
-    return "%s.%s" % (kind.__module__, kind.__qualname__)
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def describe(error: BaseException) -> Dict[str, str]:
+def describe(error: BaseException) -> dict[str, str]:
     """Return an exception as type, message and traceback, bounded, with a prefix that says whose it is."""
     prefix = ""
     if isinstance(error, MeasuresError):
@@ -183,7 +184,7 @@ def describe(error: BaseException) -> Dict[str, str]:
     try:
         message = str(error)
     except Exception as second:
-        message = "<no message: %s>" % type_name(type(second))
+        message = f"<no message: {type_name(type(second))}>"
     return {
         "type": prefix + protocol.bounded(type_name(type(error)), 200),
         "message": protocol.bounded(message),
@@ -198,40 +199,41 @@ def _traceback(error: BaseException) -> str:
         return "".join(traceback.format_tb(error.__traceback__))
 
 
-def encode(message: Dict[str, Any]) -> bytes:
+def encode(message: dict[str, Any]) -> bytes:
     """Return the message as one line; a result over the limit becomes an error that says so."""
     line = json.dumps(message, allow_nan=False).encode("ascii") + b"\n"
     if len(line) <= protocol.MAX_MESSAGE:
         return line
     error = {
         "type": protocol.TOO_LARGE,
-        "message": "the result has %d bytes, the limit is %d" % (len(line), protocol.MAX_MESSAGE),
+        "message": f"the result has {len(line)} bytes, the limit is {protocol.MAX_MESSAGE}",
         "traceback": "",
     }
     return encode(dict(message, measures={}, warnings=[], error=error))
 
 
-def function_of(case: Dict[str, Any]) -> Any:
+def function_of(case: dict[str, Any]) -> Any:
     """Return the function that a case names."""
     module, _, name = case["function"].rpartition(":")
+    place = ".".join(("suites", case["suite"], module or "cases"))
     try:
-        return getattr(importlib.import_module("suites.%s.%s" % (case["suite"], module or "cases")), name)
+        return getattr(importlib.import_module(place), name)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
         raise SuiteError(error) from error
 
 
-def measure(context: Context, case: Dict[str, Any]) -> Dict[str, Any]:
+def measure(context: Context, case: dict[str, Any]) -> dict[str, Any]:
     """Run one case and return its measures as plain values."""
     context.build()
     measures = function_of(case)(context, **case.get("params", {}))
     if not isinstance(measures, (dict, type(None))):
-        raise MeasuresError("measures is a %s" % type_name(type(measures)))
+        raise MeasuresError(f"measures is a {type_name(type(measures))}")
     return plain(measures or {})
 
 
-def run(context: Context, case: Dict[str, Any]) -> Dict[str, Any]:
+def run(context: Context, case: dict[str, Any]) -> dict[str, Any]:
     """Run one case and return its RESULT message; nothing but an interrupt gets past it."""
     warned, message = Warned(), {"m": protocol.RESULT, "case": case["id"], "measures": {}}
     started = time.perf_counter()
@@ -246,7 +248,7 @@ def run(context: Context, case: Dict[str, Any]) -> Dict[str, Any]:
 
 
 @contextlib.contextmanager
-def stacks_before(timeout: Optional[float]) -> Iterator[None]:
+def stacks_before(timeout: float | None) -> Iterator[None]:
     """Print the stack of every thread shortly before the tracker would end a case that hangs."""
     if timeout:
         faulthandler.dump_traceback_later(timeout * STACKS_AT, exit=False)
@@ -256,9 +258,9 @@ def stacks_before(timeout: Optional[float]) -> Iterator[None]:
         faulthandler.cancel_dump_traceback_later()
 
 
-def run_all(request: Dict[str, Any], results: Results, log: Log) -> None:
+def run_all(request: dict[str, Any], results: Results, log: Log) -> None:
     """Run the cases in turn, each between two marks in the log and two messages in the results."""
-    context, folder = Context(request), os.getcwd()
+    context, folder = Context(request), Path.cwd()
     for case in request["cases"]:
         log.mark(case["id"])
         results.send({"m": protocol.START, "case": case["id"], "at": time.time()})
@@ -280,10 +282,11 @@ def die_with_parent(parent: int) -> None:
     if sys.platform.startswith("linux"):
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-            file.write("500")  # when memory runs out the kernel shall take us, not the tracker
+        with contextlib.suppress(OSError):
+            # When memory runs out the kernel shall take us, not the tracker.
+            Path("/proc/self/oom_score_adj").write_text("500")
     if os.name == "posix" and os.getppid() != parent:
-        raise SystemExit("the tracker (process %d) is gone" % parent)
+        raise SystemExit(f"the tracker (process {parent}) is gone")
 
 
 def watch_stdin() -> None:
@@ -295,7 +298,7 @@ def watch_stdin() -> None:
     threading.Thread(target=_end_at_eof, args=(pipe, _identity(pipe)), daemon=True).start()
 
 
-def _end_at_eof(pipe: int, identity: Optional[Identity]) -> None:
+def _end_at_eof(pipe: int, identity: Identity | None) -> None:
     try:
         while os.read(pipe, 4096):
             pass
@@ -310,8 +313,7 @@ def _end_at_eof(pipe: int, identity: Optional[Identity]) -> None:
 
 def main(path: str) -> None:
     """Serve one request."""
-    with open(path, encoding="utf-8") as file:
-        request = json.load(file)
+    request = json.loads(Path(path).read_text(encoding="utf-8"))
     die_with_parent(request["parent"])
     watch_stdin()
     sys.stdout, sys.stderr = reopened(1), reopened(2)

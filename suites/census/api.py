@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 import re
 from types import ModuleType
-from typing import Any, Dict, Iterator, List, Tuple
+from typing import Any, Iterator, Tuple
 
 Entry = Tuple[str, str]
 
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
 
 
-def entries(module: ModuleType) -> List[Dict[str, str]]:
+def entries(module: ModuleType) -> list[dict[str, str]]:
     """Return every public name, sorted, with its signature (empty where it can not be called)."""
     found = dict(_entries(module))
     return [{"name": name, "signature": found[name]} for name in sorted(found)]
@@ -42,7 +42,7 @@ def _belongs(module: ModuleType, value: Any) -> bool:
 def _methods(name: str, kind: type) -> Iterator[Entry]:
     for method, value in inspect.getmembers(kind):
         if not method.startswith("_") and callable(value):
-            yield "%s.%s" % (name, method), signature(value)
+            yield f"{name}.{method}", signature(value)
 
 
 def signature(value: Any) -> str:

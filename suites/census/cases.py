@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict
 
 from suites.census import api as listing
 from suites.census import dispatcher
@@ -30,7 +30,7 @@ def import_build(context: Context) -> Measures:
     }
 
 
-def _installed(package: str) -> Optional[str]:
+def _installed(package: str) -> str | None:
     try:
         return version(package)
     except PackageNotFoundError:
@@ -49,7 +49,7 @@ def kernels(context: Context) -> Measures:
     }
 
 
-def _minus(names: List[str], taken: List[str]) -> List[str]:
+def _minus(names: list[str], taken: list[str]) -> list[str]:
     return sorted(set(names) - set(taken))
 
 
@@ -62,7 +62,7 @@ def api(context: Context) -> Measures:
 def adapters(context: Context) -> Measures:
     """List the adapters by name, in the order of this build's own index. Never makes a device."""
     if context.directx != "real":
-        raise RuntimeError("not asked: DirectX is %s here, and asking may end the process" % context.directx)
+        raise RuntimeError(f"not asked: DirectX is {context.directx} here, and asking may end the process")
     module: Any = context.build()
     count = int(module.device_count())
     return {
