@@ -1,0 +1,235 @@
+"""The cases that suites declare, read from their manifests, and the digest of what a suite's results rest on.
+
+A suite is a folder with a ``suite.toml``::
+
+    name = "inference"              # the folder's name
+    requirements = ["timm==1.0.31"] # installed beside the build (PEP 508; markers allowed)
+    needs = "device"                # of every case that says nothing else; see NEEDS
+    timeout = 300.0                 # seconds, likewise; without one, the setting of the program holds
+
+    [[case]]
+    id = "{model}/{dtype}/batch{batch}"  # the whole id is then "inference/resnet50/float16/batch8"
+    function = "cases:infer"             # module (default "cases") and function; default: the id
+    needs = "device"
+    timeout = 600.0
+    params = { seed = 0 }                # given to the function as keywords
+    each = { model = ["resnet50"], dtype = ["float16"], batch = [1, 8] }  # one case per combination
+
+Nothing here runs, imports or judges a case.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import hashlib
+import itertools
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from tracker.errors import UsageError
+
+MANIFEST = "suite.toml"
+NEEDS = ("import", "directx", "device")
+"""What a case needs: the build's import alone, the real DirectX libraries, or a device that computes."""
+
+_SUITE_KEYS = ("name", "requirements", "needs", "timeout", "case")
+_CASE_KEYS = ("id", "function", "needs", "timeout", "params", "each")
+_DEFAULTS = ("needs", "timeout")
+_ID = re.compile(r"(?!.*(?:^|/)\.{1,2}(?:/|$))[\w.+=,@-]+(?:/[\w.+=,@-]+)*", re.ASCII)
+_FUNCTION = re.compile(r"(?:[A-Za-z_]\w*:)?[A-Za-z_]\w*", re.ASCII)
+_TEXT = {".py", ".toml", ".json", ".jsonl", ".txt", ".md", ".csv"}
+_HARNESS = ("worker.py", "protocol.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One check of a suite; ``id`` begins with the suite's name. ``timeout`` in seconds or None."""
+
+    id: str
+    suite: str
+    function: str
+    params: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    needs: str = "import"
+    timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A suite with what must be installed for it and its cases, in the order of the manifest."""
+
+    name: str
+    requirements: tuple[str, ...]
+    cases: tuple[Case, ...]
+
+
+def load_suites(folder: Path) -> tuple[Suite, ...]:
+    """Return every suite under the folder, by name; raise UsageError where a manifest makes no sense."""
+    return tuple(_load(manifest) for manifest in sorted(folder.glob(f"*/{MANIFEST}")))
+
+
+def _load(path: Path) -> Suite:
+    try:
+        data = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: cannot be read: {error}") from None
+    return _Manifest(path, data).suite()
+
+
+class _Manifest:
+    """One manifest; every complaint names the file and the place in it."""
+
+    def __init__(self, path: Path, data: dict[str, Any]) -> None:
+        self._path = path
+        self._data = data
+
+    def suite(self) -> Suite:
+        self._known(self._data, _SUITE_KEYS, "the suite")
+        name = self._data.get("name")
+        if name != self._path.parent.name:
+            self._fail(f"name is {name!r}, and the folder is '{self._path.parent.name}'")
+        tables = self._data.get("case", [])
+        if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+            self._fail("'case' is not a list of tables", "write [[case]]")
+        cases = tuple(case for table in tables for case in self._cases(str(name), table))
+        self._unique(case.id for case in cases)
+        return Suite(str(name), self._requirements(), cases)
+
+    def _requirements(self) -> tuple[str, ...]:
+        listed = self._data.get("requirements", [])
+        if not isinstance(listed, list):
+            self._fail("'requirements' is not a list")
+        for text in listed:
+            try:
+                Requirement(text)
+            except (InvalidRequirement, TypeError) as error:
+                self._fail(f"requirement {text!r}: {error}")
+        return tuple(listed)
+
+    def _cases(self, suite: str, table: dict[str, Any]) -> Iterator[Case]:
+        where = f"case {table.get('id')!r}"
+        self._known(table, _CASE_KEYS, where)
+        defaults: dict[str, Any] = {key: self._data[key] for key in _DEFAULTS if key in self._data}
+        given = {**defaults, **table}
+        if given.get("needs", "import") not in NEEDS:
+            self._fail(f"{where} needs {given['needs']!r}", f"one of: {', '.join(NEEDS)}")
+        for params in self._combinations(table, where):
+            name = self._filled(table.get("id"), params, where)
+            yield Case(
+                id=f"{suite}/{name}",
+                suite=suite,
+                function=self._function(table.get("function", name), where),
+                params=params,
+                needs=given.get("needs", "import"),
+                timeout=self._timeout(given.get("timeout"), where),
+            )
+
+    def _combinations(self, table: dict[str, Any], where: str) -> Iterator[dict[str, Any]]:
+        params, each = table.get("params", {}), table.get("each", {})
+        if not isinstance(params, dict) or not isinstance(each, dict):
+            self._fail(f"{where}: 'params' and 'each' are tables")
+        if not all(isinstance(values, list) and values for values in each.values()):
+            self._fail(f"{where}: 'each' gives a list of values for every name")
+        for values in itertools.product(*each.values()):
+            yield {**params, **dict(zip(each, values, strict=True))}
+
+    def _filled(self, template: Any, params: dict[str, Any], where: str) -> str:
+        try:
+            name = str(template).format_map(params) if isinstance(template, str) else ""
+        except (KeyError, IndexError, ValueError, AttributeError) as error:
+            self._fail(f"{where}: the id cannot be filled in: {error!r}")
+        if not _ID.fullmatch(name):
+            self._fail(f"{where}: {name!r} is not an id", "parts of letters, digits and ._+=,@- between /")
+        return name
+
+    def _function(self, name: Any, where: str) -> str:
+        if not isinstance(name, str) or not _FUNCTION.fullmatch(name):
+            self._fail(f"{where}: {name!r} is not a function", "write 'function' or 'module:function'")
+        return str(name)
+
+    def _timeout(self, value: Any, where: str) -> float | None:
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+            self._fail(f"{where}: timeout is {value!r}", "a number of seconds above 0")
+        return float(value)
+
+    def _unique(self, ids: Iterable[str]) -> None:
+        seen: set[str] = set()
+        for name in ids:
+            if name in seen:
+                self._fail(f"two cases are named '{name}'", "put what differs into the id: '{batch}'")
+            seen.add(name)
+
+    def _known(self, table: Mapping[str, Any], keys: tuple[str, ...], where: str) -> None:
+        for key in table:
+            if key not in keys:
+                near = difflib.get_close_matches(key, keys, 1, 0.5)
+                self._fail(f"{where} has no '{key}'", f"did you mean '{near[0]}'?" if near else None)
+
+    def _fail(self, what: str, hint: str | None = None) -> NoReturn:
+        raise UsageError(f"{self._path}: {what}", hint=hint)
+
+
+def digest(folder: Path, suite: str) -> str:
+    """Return 16 hex digits over all that can change the suite's measures, in ``folder`` or a copy of it.
+
+    That is the suite's own files, the worker, the protocol, and what any of them imports from ``suites``.
+    """
+    total = hashlib.sha256()
+    for path in sorted(_parts(folder, suite), key=lambda path: path.relative_to(folder).as_posix()):
+        data = path.read_bytes()
+        if path.suffix in _TEXT:  # a checkout on Windows may have other line ends
+            data = data.replace(b"\r\n", b"\n")
+        total.update(f"{path.relative_to(folder).as_posix()}\0{len(data)}\0".encode() + data)
+    return total.hexdigest()[:16]
+
+
+def _parts(folder: Path, suite: str) -> set[Path]:
+    own = {path for path in (folder / suite).rglob("*") if path.is_file() and not _is_cache(path)}
+    found: set[Path] = set()
+    open_ends = own | {folder / name for name in _HARNESS}
+    while open_ends:
+        found |= open_ends
+        open_ends = {part for path in open_ends for part in _imports(folder, path)} - found
+    return found
+
+
+def _is_cache(path: Path) -> bool:
+    return "__pycache__" in path.parts or path.suffix in (".pyc", ".pyo")
+
+
+def _imports(folder: Path, path: Path) -> Iterator[Path]:
+    """Yield the files under ``suites`` that a Python file imports by name."""
+    if path.suffix != ".py":
+        return
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        for dotted in _dotted(node):
+            parts = dotted.split(".")[1:]
+            for target in (
+                folder.joinpath(*parts).with_suffix(".py"),
+                folder.joinpath(*parts, "__init__.py"),
+            ):
+                if parts and target.is_file():
+                    yield target
+
+
+def _dotted(node: ast.AST) -> Iterator[str]:
+    names: list[str] = []
+    if isinstance(node, ast.Import):
+        names = [alias.name for alias in node.names]
+    elif isinstance(node, ast.ImportFrom) and node.level != 1:
+        base = node.module or ""
+        base = f"suites.{base}".rstrip(".") if node.level else base
+        names = [base, *(f"{base}.{alias.name}" for alias in node.names)]
+    yield from (name for name in names if name.startswith("suites."))
