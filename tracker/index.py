@@ -24,6 +24,7 @@ from packaging.utils import canonicalize_name, is_normalized_name
 from tracker import versions
 from tracker.config import IndexSettings
 from tracker.errors import IndexProblem, WheelError
+from tracker.files import rename
 from tracker.index_page import (
     HINT_JSON,
     HINT_NAME,
@@ -144,7 +145,8 @@ class PackageIndex:
         try:
             builds, warnings = read_page(page.body, page.base, track, name)
         except PageProblem as problem:
-            kept.unlink(missing_ok=True)
+            with suppress(OSError):
+                kept.unlink(missing_ok=True)
             raise _Failed(problem.what, hint=problem.hint) from None
         if fresh and fresh.etag:
             warnings += _keep_page(kept, url, fresh)
@@ -170,7 +172,7 @@ class PackageIndex:
         part = place.with_name(f"{file.filename[:100]}.{os.getpid()}-{time.monotonic_ns():x}.part")
         try:
             self._retrying(lambda limit: self._download(file, part, progress, limit))
-            replace(part, place)
+            rename(part, place)
         finally:
             with suppress(OSError):
                 part.unlink(missing_ok=True)
@@ -284,20 +286,6 @@ class PackageIndex:
             )
 
 
-def replace(source: Path, target: Path) -> None:
-    """Move the file over the target in one step, waiting up to about ten seconds while it is in use.
-
-    On Windows a virus scanner or a reader can hold a fresh file for a moment.
-    """
-    for pause in (0.01 * 2**n for n in range(10)):
-        try:
-            source.replace(target)
-            return
-        except PermissionError:
-            time.sleep(pause)
-    source.replace(target)
-
-
 def _check_status(response: requests.Response) -> None:
     status = response.status_code
     if status == 404:
@@ -367,7 +355,7 @@ def _keep_page(kept: Path, url: str, page: _Page) -> list[str]:
         kept.parent.mkdir(parents=True, exist_ok=True)
         data = {"url": url, "base": page.base, "etag": page.etag, "body": page.body}
         part.write_text(json.dumps(data), "utf-8")
-        replace(part, kept)
+        rename(part, kept)
     except OSError as error:
         with suppress(OSError):
             part.unlink(missing_ok=True)

@@ -171,9 +171,10 @@ class ApiEntry:
 class WheelFacts:
     """What one wheel says of itself without being installed. Sizes are in bytes.
 
-    ``directml_version`` is None where the library names none (the Linux library does not). ``operators`` are
-    the operator names that stand in the native module's constants: what the binary names, which is close to
-    but not the same as what it registers (the census measures that).
+    ``directml_version`` is None where the library names none (the Linux library does not); ``directml_build``
+    is the whole text of it, with the library's own build. ``operators`` are the operator names that the code
+    of the native module refers to: what the binary names, which is close to but not the same as what it
+    registers (the census measures that).
     """
 
     track: str
@@ -198,6 +199,7 @@ class WheelFacts:
     operators: tuple[str, ...]
     api: tuple[ApiEntry, ...]
     top_level: tuple[str, ...] = ()
+    directml_build: str = ""
 
 
 @dataclass(frozen=True, slots=True)
