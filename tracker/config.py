@@ -6,7 +6,20 @@ key is an error that names the nearest known one. This module reads one file and
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import difflib
+import os
+import sys
+import tomllib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tracker.errors import UsageError
+
+CONFIG_FILE = "config.toml"
 
 
 @dataclass(frozen=True)
@@ -55,3 +68,125 @@ class EnvironmentSettings:
     """Interpreters to use before those that are found (paths); the first that fits a version wins."""
     managed_pythons: bool = True
     """Whether uv may download a Python that this host lacks."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Every setting of the program, by section."""
+
+    index: IndexSettings = field(default_factory=IndexSettings)
+    worker: WorkerSettings = field(default_factory=WorkerSettings)
+    environments: EnvironmentSettings = field(default_factory=EnvironmentSettings)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The settings in force and where each value came from, by its dotted name."""
+
+    home: Path
+    settings: Settings
+    sources: dict[str, str]
+
+    def rows(self) -> list[tuple[str, object, str]]:
+        """Return every value as (name, value, where it came from), in the order of definition."""
+        return [
+            (name, getattr(getattr(self.settings, section), key), self.sources.get(name, "default"))
+            for section, key in _names()
+            for name in [f"{section}.{key}"]
+        ]
+
+
+def home_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the home folder: DMLTRACK_HOME, or the system's place for data.
+
+    On Windows that is the machine's data folder and not the user's profile: short, and free of the letters
+    that tools have been seen to stumble over (a path is there limited to 260 characters).
+    """
+    import platformdirs
+
+    if environ.get("DMLTRACK_HOME"):
+        return Path(environ["DMLTRACK_HOME"]).expanduser().absolute()
+    if sys.platform == "win32":
+        return platformdirs.site_data_path("dmltrack", appauthor=False)
+    return platformdirs.user_data_path("dmltrack")
+
+
+def load(home: Path, environ: Mapping[str, str] = os.environ) -> Loaded:
+    """Read ``config.toml`` of the home folder and the DMLTRACK_* variables; raises UsageError."""
+    path = home / CONFIG_FILE
+    values = _read(path)
+    sources = {f"{section}.{key}": str(path) for section, table in values.items() for key in table}
+    for section, key in _names():
+        variable = f"DMLTRACK_{section}_{key}".upper()
+        if variable in environ:
+            values.setdefault(section, {})[key] = _from_text(section, key, environ[variable])
+            sources[f"{section}.{key}"] = f"environment variable {variable}"
+    try:
+        settings = msgspec.convert(values, Settings, strict=True)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"configuration: {error}", hint=f"see {path} and 'dmltrack config'") from None
+    _check(settings)
+    return Loaded(home, settings, sources)
+
+
+def _names() -> list[tuple[str, str]]:
+    sections = {section.name: section.default_factory for section in fields(Settings)}
+    return [(name, key.name) for name, cls in sections.items() for key in fields(cls)]  # type: ignore[arg-type]
+
+
+def _read(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the file's tables; every key is checked against the known ones."""
+    try:
+        data = tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: cannot be read: {error}") from None
+    known = _names()
+    for section, table in data.items():
+        if not isinstance(table, dict):
+            raise UsageError(
+                f"{path}: '{section}' stands outside of a section", hint="write [index] or the like first"
+            )
+        _known(section, {name for name, _ in known}, f"{path}: section")
+        for key in table:
+            _known(key, {k for name, k in known if name == section}, f"{path}: [{section}]")
+    return data
+
+
+def _known(word: str, words: Collection[str], where: str) -> None:
+    if word not in words:
+        near = difflib.get_close_matches(word, words, 1, 0.5)
+        hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(sorted(words))}"
+        raise UsageError(f"{where} has no '{word}'", hint=hint)
+
+
+def _from_text(section: str, key: str, text: str) -> Any:
+    """Give an environment variable's text the type of its setting; lists are split at the path separator."""
+    default = getattr(getattr(Settings(), section), key)
+    if isinstance(default, bool):
+        return _BOOLEANS.get(text.lower(), text)
+    if isinstance(default, float):
+        try:
+            return float(text)
+        except ValueError:
+            return text
+    if isinstance(default, tuple):
+        return [part for part in text.split(os.pathsep if key == "pythons" else " ") if part]
+    if isinstance(default, dict):
+        return dict(part.split("=", 1) for part in text.split(";") if "=" in part)
+    return text
+
+
+_BOOLEANS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+
+
+def _check(settings: Settings) -> None:
+    """Refuse values that have the right type and make no sense."""
+    for name, url in [("url", settings.index.url), *(("mirrors", url) for url in settings.index.mirrors)]:
+        if not url.startswith(("http://", "https://")):
+            raise UsageError(f"index.{name} is not an http address: '{url}'")
+    for section, key in _names():
+        value = getattr(getattr(settings, section), key)
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and not 0 <= value < float("inf"):
+            raise UsageError(f"{section}.{key} must be a number from 0 up, not {value}")

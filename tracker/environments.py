@@ -154,7 +154,9 @@ class Environments:
         """Install the recipe into a folder and return the facts of what is there."""
         self._uv("venv", "--relocatable", "--python", str(python), str(folder))
         wanted = folder / "requirements.in"
-        wanted.write_text("\n".join([f"{recipe.package}=={recipe.version}", *recipe.requirements]) + "\n", "utf-8")
+        wanted.write_text(
+            "\n".join([f"{recipe.package}=={recipe.version}", *recipe.requirements]) + "\n", "utf-8"
+        )
         inside = str(interpreter(folder))
         lock = str(folder / LOCK)
         index = ("--default-index", self.index)
@@ -176,7 +178,9 @@ class Environments:
         """Run uv and return what it printed; raises EnvironmentProblem with uv's own reason."""
         from uv import find_uv_bin
 
-        code, output = self.run([find_uv_bin(), "--no-config", "--color", "never", *arguments], self.settings.install_timeout)
+        code, output = self.run(
+            [find_uv_bin(), "--no-config", "--color", "never", *arguments], self.settings.install_timeout
+        )
         if code is None:
             raise EnvironmentProblem(
                 f"'uv {' '.join(arguments[:2])}' did not end within {self.settings.install_timeout:g} s",
@@ -195,7 +199,16 @@ class Environments:
             "s = u.find_spec(sys.argv[2])\n"
             "print(json.dumps([m.version(sys.argv[1]), s.origin if s else None]))\n"
         )
-        command = [str(interpreter(folder)), "-I", "-X", "utf8", "-c", question, recipe.package, recipe.module]
+        command = [
+            str(interpreter(folder)),
+            "-I",
+            "-X",
+            "utf8",
+            "-c",
+            question,
+            recipe.package,
+            recipe.module,
+        ]
         code, output = self.run(command, 120)
         try:
             version, origin = json.loads(output.strip().split("\n")[-1]) if code == 0 else (None, None)
@@ -211,7 +224,9 @@ class Environments:
             code, _ = self.run([str(interpreter(folder)), "-I", "-c", load, library.name], 60)
             if code != 0:
                 return EnvironmentProblem(
-                    f"this host lacks {library.name}: {library.hint}", slug="missing-library", hint=library.hint
+                    f"this host lacks {library.name}: {library.hint}",
+                    slug="missing-library",
+                    hint=library.hint,
                 )
         return None
 
@@ -229,7 +244,9 @@ class Environments:
         return gone
 
     def _finished(self) -> list[Path]:
-        return [path.parent for path in self.folder.glob(f"*/{MARKER}") if not path.parent.name.startswith(".")]
+        return [
+            path.parent for path in self.folder.glob(f"*/{MARKER}") if not path.parent.name.startswith(".")
+        ]
 
     def _discard(self, folder: Path) -> None:
         """Move a folder of ours to the trash and delete it as far as the system lets us."""

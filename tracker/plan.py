@@ -52,9 +52,7 @@ class Host:
 
 def cell_of(build: Build, case: Case, host: Host, digests: dict[str, str], adapter: str = NO_ADAPTER) -> Cell:
     """Return the cell of a build and case on this host."""
-    return Cell(
-        build.track, build.version, case.suite, case.id, adapter, host.machine, digests[case.suite]
-    )
+    return Cell(build.track, build.version, case.suite, case.id, adapter, host.machine, digests[case.suite])
 
 
 def make_plan(

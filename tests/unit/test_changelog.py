@@ -1,0 +1,112 @@
+"""A changelog says what differs, and what could not be compared."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.builders import verdict, view, wheel
+from tracker.changelog import NameChanges, changelog, pairs
+from tracker.changes import ChangeKind
+from tracker.model import Platform, State
+from tracker.publish.changelogs import FORMATS, as_json, as_markdown, as_text, code, escape
+
+
+def test_equal_builds_have_an_empty_changelog_that_says_so() -> None:
+    log = changelog(view("1.0"), view("2.0"))
+    assert log.empty
+    assert "Nothing differs in what could be compared." in as_text(log)
+
+
+def test_kernels_that_come_and_go_are_named() -> None:
+    new = view("2.0", kernels={"PrivateUse1": frozenset({"aten::add.out", "aten::lerp"})})
+    log = changelog(view("1.0"), new)
+    assert log.kernels["PrivateUse1"] == NameChanges(("aten::lerp",), ("aten::mul.out",))
+    assert "PrivateUse1            2 -> 2 (+1, -1)" in as_text(log)
+
+
+def test_a_key_that_torch_lacks_is_not_an_empty_key() -> None:
+    new = view("2.0", kernels={**dict(view("1.0").kernels or {}), "AutocastPrivateUse1": frozenset()})
+    log = changelog(view("1.0"), new)
+    assert log.kernel_counts["AutocastPrivateUse1"] == (None, 0)
+    assert "AutocastPrivateUse1    no such key -> 0" in as_text(log)
+
+
+def test_a_build_without_census_is_named_as_not_compared() -> None:
+    log = changelog(view("1.0", kernels=None), view("2.0"))
+    assert log.kernels == {}
+    assert "kernels: no census of 1.0 on record" in as_text(log)
+
+
+def test_growth_of_the_directml_library_is_told_with_its_versions() -> None:
+    old = view("1.0", wheels={Platform.WINDOWS: wheel(directml_version="1.10.1", directml_size=10_000_000)})
+    text = as_text(changelog(old, view("2.0")))
+    assert "DirectML               1.10.1 -> 1.13.1" in text
+    assert "DirectML size          10.00 MB -> 14.00 MB (+40.0 %)" in text
+
+
+def test_operators_that_a_wheel_names_are_left_to_the_census_where_there_is_one() -> None:
+    old = {"wheels": {Platform.WINDOWS: wheel(operators=("aten::mul.out",))}}
+    assert "operators named" not in as_text(changelog(view("1.0", **old), view("2.0")))
+    assert "operators named now" in as_text(changelog(view("1.0", **old, kernels=None), view("2.0")))
+
+
+def test_signatures_that_change_are_told_with_both() -> None:
+    log = changelog(view("1.0", api={"device": "()"}), view("2.0"))
+    assert "~ device() -> (device_id=None)" in as_text(log)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind"),
+    [
+        (State.PASS, State.CRASH, ChangeKind.REGRESSED),
+        (State.WRONG, State.PASS, ChangeKind.FIXED),
+        (State.WRONG, State.INFRA, ChangeKind.INCONCLUSIVE),
+    ],
+)
+def test_verdicts_that_change_are_told_by_kind(old: State, new: State, kind: ChangeKind) -> None:
+    cell = ("vit/forward", "GPU")
+    log = changelog(view("1.0", verdicts={cell: verdict(old)}), view("2.0", verdicts={cell: verdict(new)}))
+    assert [change.kind for change in log.verdicts] == [kind]
+    assert f"{kind:<22} vit/forward on GPU: {old} -> {new}" in as_text(log)
+
+
+def test_a_verdict_that_stays_is_no_change() -> None:
+    assert changelog(view("1.0"), view("2.0")).verdicts == ()
+
+
+def test_the_worst_change_comes_first() -> None:
+    old = {("a", "none"): verdict(State.WRONG), ("b", "none"): verdict(State.PASS)}
+    new = {("a", "none"): verdict(State.PASS), ("b", "none"): verdict(State.WRONG)}
+    kinds = [c.kind for c in changelog(view("1.0", verdicts=old), view("2.0", verdicts=new)).verdicts]
+    assert kinds == [ChangeKind.REGRESSED, ChangeKind.FIXED]
+
+
+HOSTILE = "<script>alert(1)</script> `x` | [a](http://evil) \n# head"
+
+
+def test_hostile_names_can_not_leave_their_place_in_markdown() -> None:
+    log = changelog(view("1.0"), view("2.0", api={"device": "(device_id=None)", HOSTILE: "()"}))
+    [line] = [line for line in as_markdown(log).splitlines() if "script" in line]
+    assert line.startswith("- new: ``<script>") and line.endswith("``")
+
+
+def test_escaped_text_has_no_live_markup() -> None:
+    assert escape("<b>*x* [y](z)") == r"\<b\>\*x\* \[y\]\(z\)"
+    assert code("a`b") == "``a`b``"
+
+
+def test_json_is_a_list_with_every_part() -> None:
+    [data] = json.loads(as_json([changelog(view("1.0"), view("2.0"))]))
+    assert {"track", "old", "new", "kernels", "api", "verdicts", "wheels", "unknown"} <= data.keys()
+
+
+def test_every_format_renders_several_changelogs() -> None:
+    logs = [changelog(view("1.0"), view("2.0")), changelog(view("2.0"), view("3.0"))]
+    assert all("3.0" in render(logs) and "2.0" in render(logs) for render in FORMATS.values())
+
+
+def test_pairs_are_neighbours() -> None:
+    assert pairs(["a", "b", "c"]) == [("a", "b"), ("b", "c")]
+    assert pairs(["a"]) == []

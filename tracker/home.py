@@ -1,0 +1,71 @@
+"""One home folder with everything that lives in it, opened only when it is needed.
+
+A query must not pay for the network, and a poll not for the database; so each part is made at first use.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tracker.config import Loaded, load
+from tracker.locate import ordered
+from tracker.model import Build
+from tracker.trackfile import Track, load_track
+
+if TYPE_CHECKING:
+    from tracker.index import PackageIndex
+    from tracker.journal import Journal
+    from tracker.model import Machine
+    from tracker.store import Store
+
+
+class Home:
+    """The parts of one home folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @cached_property
+    def loaded(self) -> Loaded:
+        """The settings with the places they came from."""
+        return load(self.folder)
+
+    @cached_property
+    def journal(self) -> Journal:
+        """Where everything that happens is written."""
+        from tracker.journal import Journal
+
+        return Journal(self.folder / "journal")
+
+    @cached_property
+    def store(self) -> Store:
+        """The database, brought up to date with the journal."""
+        from tracker.store import Store
+
+        store = Store(self.folder)
+        store.refresh()
+        return store
+
+    @cached_property
+    def index(self) -> PackageIndex:
+        """The package index with its cache."""
+        from tracker.index import PackageIndex
+
+        return PackageIndex(self.loaded.settings.index, self.folder / "cache")
+
+    @cached_property
+    def machine(self) -> Machine:
+        """The facts of this host."""
+        from tracker.machine import this_machine
+
+        return this_machine(self.loaded.settings.worker.environment)
+
+    def track(self, name: str) -> Track:
+        """Return a track; raises UsageError when there is none of that name."""
+        return load_track(name, self.folder)
+
+    def builds(self, track: str) -> list[Build]:
+        """Return the builds of a track that were ever seen on the index, oldest first."""
+        return ordered(self.store.known_builds(track))

@@ -1,0 +1,226 @@
+"""Changelogs as text for a terminal, as Markdown, and as JSON: one list of sections, three renderers.
+
+Every name and text here may come from a wheel, so Markdown gets it only inside code spans or escaped.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from tracker.changelog import Changelog, FactChange, NameChanges, VerdictChange
+from tracker.model import Platform, Verdict
+from tracker.wheel_changes import WheelChange
+
+WIDTH = 100
+PLATFORM_NAMES: Mapping[Platform, str] = {
+    Platform.WINDOWS: "Windows",
+    Platform.LINUX: "Linux",
+    Platform.ANY: "any",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a section: a fact that went from old to new, or a list of names that came or went."""
+
+    label: str
+    text: str = ""
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A titled part of a changelog."""
+
+    title: str
+    lines: tuple[Line, ...]
+
+
+def sections(log: Changelog) -> list[Section]:
+    """Return the parts of a changelog that have something to say."""
+    parts = [
+        Section("Package", tuple(_fact(change) for change in log.package)),
+        *(
+            Section(f"{PLATFORM_NAMES[platform]} wheel", tuple(_wheel_lines(changes, log)))
+            for platform, changes in sorted(log.wheels.items(), reverse=True)
+        ),
+        Section("Kernels", tuple(_kernel_lines(log))),
+        Section("Python API", tuple(_name_lines(log.api))),
+        Section("Verdicts", tuple(_verdict(change) for change in log.verdicts)),
+        Section("Not compared", tuple(Line("", reason) for reason in log.unknown)),
+    ]
+    return [part for part in parts if part.lines]
+
+
+def _fact(change: FactChange) -> Line:
+    return Line(change.what, _step(change.old, change.new))
+
+
+def _step(old: str | None, new: str | None) -> str:
+    return f"{old or 'unknown'} -> {new or 'unknown'}"
+
+
+_WHEEL_LABELS: Mapping[str, str] = {
+    "directml-version": "DirectML",
+    "directml-build": "DirectML's own text",
+    "directml-size": "DirectML size",
+    "native-size": "native module size",
+    "requires-python": "requires Python",
+    "requires-added": "requires now",
+    "requires-removed": "required before",
+    "operators-added": "operators named now",
+    "operators-removed": "operators named before",
+    "api-added": "Python API now",
+    "api-removed": "Python API before",
+    "api-changed": "Python API changed",
+}
+
+
+def _wheel_lines(changes: Sequence[WheelChange], log: Changelog) -> Iterator[Line]:
+    """Say what differs in a wheel; what a census measured better is left to the sections on it."""
+    measured = (("operators-", bool(log.kernels)), ("api-", log.api_compared))
+    for change in changes:
+        if any(better and change.field.startswith(slug) for slug, better in measured):
+            continue
+        label = _WHEEL_LABELS.get(change.field, change.field)
+        if change.names:
+            yield Line(label, names=change.names)
+        elif change.field.endswith("-size"):
+            yield Line(label, _sizes(change.old, change.new))
+        else:
+            yield Line(label, _step(change.old, change.new))
+
+
+def _sizes(old: str, new: str) -> str:
+    """Say how a size in bytes went, with its growth when both sides are known."""
+    if not (old.isdigit() and new.isdigit()):
+        return _step(old, new)
+    before, after = int(old), int(new)
+    growth = f" ({(after - before) / before * 100:+.1f} %)" if before else ""
+    return f"{before / 1e6:.2f} MB -> {after / 1e6:.2f} MB{growth}"
+
+
+def _kernel_lines(log: Changelog) -> Iterator[Line]:
+    for key, names in log.kernels.items():
+        old, new = log.kernel_counts[key]
+        if not names and old == new:
+            continue
+        yield Line(key, f"{_count(old)} -> {_count(new)} (+{len(names.appeared)}, -{len(names.disappeared)})")
+        yield from _name_lines(names)
+
+
+def _count(count: int | None) -> str:
+    return "no such key" if count is None else str(count)
+
+
+def _name_lines(names: NameChanges) -> Iterator[Line]:
+    if names.appeared:
+        yield Line("+", names=names.appeared)
+    if names.disappeared:
+        yield Line("-", names=names.disappeared)
+    for change in names.changed:
+        yield Line("~", names=(f"{change.what}{change.old} -> {change.new}",))
+
+
+def _verdict(change: VerdictChange) -> Line:
+    where = "" if change.adapter == "none" else f" on {change.adapter}"
+    return Line(change.kind, f"{change.case}{where}: {_say(change.old)} -> {_say(change.new)}")
+
+
+def _say(verdict: Verdict | None) -> str:
+    if verdict is None:
+        return "not run"
+    reason = f" ({verdict.reason})" if verdict.reason and verdict.reason != verdict.state else ""
+    return f"{verdict.state}{reason}"
+
+
+def _day(moment: datetime | None) -> str:
+    return moment.strftime("%Y-%m-%d") if moment and moment.year > 1970 else "unknown date"
+
+
+NOTHING = "Nothing differs in what could be compared."
+
+
+def as_text(log: Changelog) -> str:
+    """Return a changelog for a terminal."""
+    head = f"{log.track} {log.old} ({_day(log.old_uploaded)}) -> {log.new} ({_day(log.new_uploaded)})"
+    lines = [head, "=" * len(head)]
+    if log.empty:
+        lines += ["", NOTHING]
+    for part in sections(log):
+        lines += ["", part.title]
+        lines += [row for line in part.lines for row in _text_rows(line)]
+    return "\n".join(lines) + "\n"
+
+
+def _text_rows(line: Line) -> list[str]:
+    if not line.names:
+        return [f"  {line.label:<22} {line.text}".rstrip() if line.label else f"  {line.text}"]
+    mark = f"    {line.label} " if len(line.label) == 1 else f"  {line.label}: "
+    return textwrap.wrap(
+        ", ".join(line.names),
+        WIDTH,
+        initial_indent=mark,
+        subsequent_indent=" " * len(mark),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def as_markdown(log: Changelog) -> str:
+    """Return a changelog as Markdown."""
+    dates = f"{_day(log.old_uploaded)} → {_day(log.new_uploaded)}"
+    lines = [f"## {escape(log.track)} {escape(log.new)}", "", f"Since {escape(log.old)} ({dates})."]
+    if log.empty:
+        lines += ["", NOTHING]
+    for part in sections(log):
+        lines += ["", f"### {part.title}", ""]
+        lines += [_markdown_row(line) for line in part.lines]
+    return "\n".join(lines) + "\n"
+
+
+def _markdown_row(line: Line) -> str:
+    if line.names:
+        names = ", ".join(code(name) for name in line.names)
+        words = {"+": "new", "-": "gone", "~": "changed"}
+        return f"- {escape(words.get(line.label, line.label))}: {names}"
+    text = escape(line.text).replace(" -\\> ", " → ")
+    return f"- **{escape(line.label)}**: {text}" if line.label else f"- {text}"
+
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|<>~])")
+
+
+def escape(text: str) -> str:
+    """Return a text that Markdown shows as it is, on one line."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def code(text: str) -> str:
+    """Return a text as a Markdown code span, whatever backticks it holds."""
+    flat = " ".join(text.split())
+    fence = "`" * (max((len(run) for run in re.findall("`+", flat)), default=0) + 1)
+    pad = " " if flat.startswith("`") or flat.endswith("`") else ""
+    return f"{fence}{pad}{flat}{pad}{fence}"
+
+
+def as_json(logs: Sequence[Changelog]) -> str:
+    """Return changelogs as a JSON list."""
+    return msgspec.json.format(msgspec.json.encode(list(logs)), indent=2).decode() + "\n"
+
+
+def _join(render: Callable[[Changelog], str]) -> Callable[[Sequence[Changelog]], str]:
+    return lambda logs: "\n".join(render(log) for log in logs)
+
+
+FORMATS: Mapping[str, Callable[[Sequence[Changelog]], str]] = {
+    "text": _join(as_text),
+    "md": _join(as_markdown),
+    "json": as_json,
+}
