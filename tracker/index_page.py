@@ -138,8 +138,8 @@ def checked_url(url: object, base: str) -> str:
         host, login = parts.hostname, "@" in parts.netloc
     except ValueError:
         raise EntryProblem("it has no usable url") from None
-    if parts.scheme not in ("http", "https") or not host or login:
-        raise EntryProblem("its url is not a plain http or https address")
+    if parts.scheme not in ("http", "https") or not host or login or parts.path[-1:] in ("", "/"):
+        raise EntryProblem("its url is not the plain http or https address of a file")
     if ".." in unquote(parts.path).replace("\\", "/").split("/"):
         raise EntryProblem("its url climbs out of its folder")
     return urlunsplit(parts)

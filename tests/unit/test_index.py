@@ -1,0 +1,581 @@
+"""The index as a user's machine meets it: real HTTP, hostile pages, and what two polls have to say."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.planted_index import JSON, PlantedIndex, Reply
+from tests.planted_wheels import make_torch_directml, make_wheel
+from tracker.errors import IndexProblem, WheelError
+from tracker.index import UNKNOWN_UPLOAD, IndexAnswer, PackageIndex, index_changes
+from tracker.index_page import read_page
+from tracker.model import Build, BuildFile, IndexChange, IndexChangeKind
+
+PACKAGE = "torch-directml"
+PAGE = f"/simple/{PACKAGE}/"
+OLD, NEW = "0.1.13.dev221216", "0.1.13.1.dev230119"
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> Iterator[PlantedIndex]:
+    """An index with two builds, which lists the newer one first, as the real one does."""
+    with PlantedIndex() as index:
+        index.add(make_torch_directml(tmp_path, NEW), "2023-01-20T19:13:04.434003Z")
+        index.add(make_torch_directml(tmp_path, OLD), "2022-12-16T20:00:00Z")
+        yield index
+
+
+def ask(planted: PlantedIndex, tmp_path: Path, **settings: Any) -> IndexAnswer:
+    return PackageIndex(planted.settings(**settings), tmp_path / "cache").builds(PACKAGE, PACKAGE)
+
+
+def problem(planted: PlantedIndex, tmp_path: Path, **settings: Any) -> IndexProblem:
+    with pytest.raises(IndexProblem) as caught:
+        ask(planted, tmp_path, **settings)
+    assert "\n" not in caught.value.message
+    assert PACKAGE in caught.value.message and caught.value.hint
+    return caught.value
+
+
+def fetch(planted: PlantedIndex, tmp_path: Path, **settings: Any) -> Path:
+    index = PackageIndex(planted.settings(**settings), tmp_path / "cache")
+    return index.fetch_wheel(index.builds(PACKAGE, PACKAGE).builds[0].files[0])
+
+
+def left_behind(tmp_path: Path) -> list[Path]:
+    return [path for path in (tmp_path / "cache" / "wheels").rglob("*") if path.is_file()]
+
+
+# What a good page says
+
+
+def test_builds_come_in_the_order_of_versions_not_of_text(planted: PlantedIndex, tmp_path: Path) -> None:
+    answer = ask(planted, tmp_path)
+    assert [build.version for build in answer.builds] == [OLD, NEW]
+    assert answer.url == planted.url + "torch-directml/"
+    assert not answer.warnings
+
+
+def test_a_build_carries_what_the_index_says_of_its_files(planted: PlantedIndex, tmp_path: Path) -> None:
+    planted.page(PACKAGE)["files"][0].update({"requires-python": ">=3.7", "yanked": "broken"})
+    build = ask(planted, tmp_path).builds[1]
+    assert build.track == PACKAGE and build.yanked and build.yank_reason == "broken"
+    assert build.uploaded == datetime(2023, 1, 20, 19, 13, 4, 434003, UTC)
+    assert build.files[0].requires_python == ">=3.7"
+
+
+def test_the_package_name_is_normalised_before_asking(planted: PlantedIndex, tmp_path: Path) -> None:
+    answer = PackageIndex(planted.settings(), tmp_path).builds("x", "Torch_DirectML")
+    assert len(answer.builds) == 2 and planted.requests[0].path == PAGE
+
+
+def test_the_json_api_is_asked_for(planted: PlantedIndex, tmp_path: Path) -> None:
+    ask(planted, tmp_path)
+    assert planted.requests[0].headers["accept"].startswith(JSON)
+
+
+def test_a_mirror_without_times_and_sizes_still_works(planted: PlantedIndex, tmp_path: Path) -> None:
+    for entry in planted.page(PACKAGE)["files"]:
+        del entry["upload-time"], entry["size"]
+    builds = ask(planted, tmp_path).builds
+    assert [build.uploaded for build in builds] == [UNKNOWN_UPLOAD] * 2
+    assert builds[0].files[0].size == 0
+    assert fetch(planted, tmp_path).is_file()
+
+
+def test_relative_urls_are_resolved_against_the_page(planted: PlantedIndex, tmp_path: Path) -> None:
+    entry = planted.page(PACKAGE)["files"][0]
+    entry["url"] = f"../../files/{entry['filename']}#sha256=abc"
+    assert ask(planted, tmp_path).builds[1].files[0].url == f"{planted.root}/files/{entry['filename']}"
+
+
+def test_sdists_are_ignored_without_noise(planted: PlantedIndex, tmp_path: Path) -> None:
+    planted.page(PACKAGE)["files"].append({"filename": "torch_directml-9.tar.gz"})
+    answer = ask(planted, tmp_path)
+    assert len(answer.builds) == 2 and not answer.warnings
+
+
+def test_thousands_of_files_are_read_quickly() -> None:
+    names = [f"torch-{n // 20}.0-cp3{n % 20}-cp3{n % 20}-win_amd64.whl" for n in range(5000)]
+    files = [{"filename": n, "url": n, "hashes": {"sha256": "0" * 64}, "size": 1} for n in names]
+    began = time.monotonic()
+    builds, warnings = read_page(json.dumps({"name": "torch", "files": files}), "http://x/", "torch", "torch")
+    assert len(builds) == 250 and not warnings
+    assert time.monotonic() - began < 5
+
+
+# Conditional requests
+
+
+def test_an_unchanged_page_is_answered_from_the_cache(planted: PlantedIndex, tmp_path: Path) -> None:
+    first, second = ask(planted, tmp_path), ask(planted, tmp_path)
+    assert not first.not_modified and second.not_modified
+    assert second.builds == first.builds
+    assert "if-none-match" not in planted.requests[0].headers
+    assert "if-none-match" in planted.requests[1].headers
+
+
+def test_a_changed_page_is_read_anew(planted: PlantedIndex, tmp_path: Path) -> None:
+    ask(planted, tmp_path)
+    planted.page(PACKAGE)["files"].pop()
+    answer = ask(planted, tmp_path)
+    assert not answer.not_modified and len(answer.builds) == 1
+
+
+def test_a_torn_cache_is_asked_anew(planted: PlantedIndex, tmp_path: Path) -> None:
+    ask(planted, tmp_path)
+    (kept,) = (tmp_path / "cache" / "index").iterdir()
+    kept.write_text(kept.read_text()[:50])
+    answer = ask(planted, tmp_path)
+    assert not answer.not_modified and len(answer.builds) == 2
+
+
+def test_a_bad_page_is_not_kept(planted: PlantedIndex, tmp_path: Path) -> None:
+    planted.answer_next(PAGE, Reply(200, b"{", {"ETag": '"bad"', "Content-Type": JSON}))
+    problem(planted, tmp_path)
+    assert len(ask(planted, tmp_path).builds) == 2
+    assert "if-none-match" not in planted.requests[-1].headers
+
+
+def test_an_unasked_304_is_no_answer(planted: PlantedIndex, tmp_path: Path) -> None:
+    planted.answer_next(PAGE, Reply(304))
+    assert "HTTP 304" in problem(planted, tmp_path).message
+
+
+# Trouble on the way
+
+
+def test_passing_server_errors_are_tried_again(planted: PlantedIndex, tmp_path: Path) -> None:
+    planted.answer_next(PAGE, Reply(500), Reply(503))
+    assert len(ask(planted, tmp_path).builds) == 2
+    assert planted.count(PAGE) == 3
+
+
+def test_a_server_error_that_stays_is_told_after_all_tries(planted: PlantedIndex, tmp_path: Path) -> None:
+    planted.answer_next(PAGE, *[Reply(502)] * 9)
+    assert "HTTP 502" in problem(planted, tmp_path, retries=2).message
+    assert planted.count(PAGE) == 3
+
+
+def test_retry_after_is_respected(planted: PlantedIndex, tmp_path: Path) -> None:
+    planted.answer_next(PAGE, Reply(429, headers={"Retry-After": "1"}))
+    began = time.monotonic()
+    assert len(ask(planted, tmp_path).builds) == 2
+    assert time.monotonic() - began >= 1
+
+
+def test_a_wait_past_the_deadline_is_not_waited_for(planted: PlantedIndex, tmp_path: Path) -> None:
+    planted.answer_next(PAGE, Reply(429, headers={"Retry-After": "3600"}))
+    began = time.monotonic()
+    assert "HTTP 429" in problem(planted, tmp_path).message
+    assert time.monotonic() - began < 2
+
+
+def test_a_retry_after_that_is_nonsense_is_ignored(planted: PlantedIndex, tmp_path: Path) -> None:
+    planted.answer_next(PAGE, Reply(503, headers={"Retry-After": "soon"}))
+    assert len(ask(planted, tmp_path).builds) == 2
+
+
+def test_a_missing_package_is_not_asked_for_again(planted: PlantedIndex, tmp_path: Path) -> None:
+    planted.pages.clear()
+    assert "404" in problem(planted, tmp_path).message
+    assert planted.count(PAGE) == 1
+
+
+def test_a_truncated_page_is_no_answer(planted: PlantedIndex, tmp_path: Path) -> None:
+    body = json.dumps(planted.page(PACKAGE)).encode()
+    planted.answer_next(PAGE, *[Reply(200, body, claim=len(body) + 10)] * 3)
+    assert "broke off" in problem(planted, tmp_path).message
+
+
+def test_a_page_cut_once_is_asked_for_again(planted: PlantedIndex, tmp_path: Path) -> None:
+    planted.answer_next(PAGE, Reply(200, b'{"files"', {"Content-Type": JSON}, claim=999))
+    assert len(ask(planted, tmp_path).builds) == 2
+
+
+def test_a_steady_trickle_meets_the_deadline(planted: PlantedIndex, tmp_path: Path) -> None:
+    planted.answer_next(PAGE, Reply(200, b" " * 10_000, {"Content-Type": JSON}, pause=0.02))
+    began = time.monotonic()
+    assert "longer than its limit" in problem(planted, tmp_path, deadline=0.5).message
+    assert time.monotonic() - began < 3
+
+
+def test_silence_is_told_as_silence(planted: PlantedIndex, tmp_path: Path) -> None:
+    planted.answer_next(PAGE, Reply(200, b"  ", {"Content-Type": JSON}, pause=1.5))
+    assert "silent for more than 0.2 s" in problem(planted, tmp_path, timeout=0.2, retries=0).message
+
+
+def test_an_index_that_is_not_there_is_told_without_object_addresses(tmp_path: Path) -> None:
+    with PlantedIndex() as planted:
+        gone = planted.settings(retries=0)
+    with pytest.raises(IndexProblem) as caught:
+        PackageIndex(gone, tmp_path).builds(PACKAGE, PACKAGE)
+    assert "0x" not in caught.value.message and gone.url in caught.value.message
+
+
+def test_a_mirror_answers_when_the_first_index_does_not(planted: PlantedIndex, tmp_path: Path) -> None:
+    with PlantedIndex() as empty:
+        answer = ask(planted, tmp_path, url=empty.url, mirrors=(planted.url,))
+    assert len(answer.builds) == 2 and answer.url.startswith(planted.url)
+
+
+def test_when_no_index_answers_each_is_named(planted: PlantedIndex, tmp_path: Path) -> None:
+    planted.pages.clear()
+    with PlantedIndex() as other:
+        said = problem(planted, tmp_path, mirrors=(other.url,)).message
+        assert planted.url in said and other.url in said
+
+
+def test_a_login_in_the_url_is_used_but_never_shown(planted: PlantedIndex, tmp_path: Path) -> None:
+    secret = planted.url.replace("http://", "http://me:s3cret@")
+    answer = ask(planted, tmp_path, url=secret)
+    assert planted.requests[0].headers["authorization"].startswith("Basic ")
+    assert "s3cret" not in repr(answer)
+    planted.pages.clear()
+    assert "s3cret" not in problem(planted, tmp_path, url=secret).message
+
+
+# Pages that are no answer
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"{", "malformed JSON"),
+        (b"\xff\xfe{", "malformed JSON"),
+        (b"[" * 200_000, "malformed JSON"),
+        (b"[]", "without a list of files"),
+        (b'{"name": "torch-directml"}', "without a list of files"),
+        (b'{"name": "torch-directml", "files": {}}', "without a list of files"),
+        (b'{"name": "evil", "files": []}', "about 'evil'"),
+        (b'{"name": 7, "files": []}', "about 'int'"),
+        (b'{"name": "torch-directml", "files": [], "meta": {"api-version": "2.0"}}', "version '2.0'"),
+    ],
+)
+def test_a_page_of_the_wrong_shape_is_no_answer(
+    planted: PlantedIndex, tmp_path: Path, body: bytes, said: str
+) -> None:
+    planted.answer_next(PAGE, Reply(200, body, {"Content-Type": JSON}))
+    assert said in problem(planted, tmp_path).message
+
+
+def test_html_is_told_as_html(planted: PlantedIndex, tmp_path: Path) -> None:
+    planted.answer_next(PAGE, Reply(200, b"<html>", {"Content-Type": "text/html; charset=utf-8"}))
+    found = problem(planted, tmp_path)
+    assert "HTML instead of JSON" in found.message and "PEP 691" in str(found.hint)
+
+
+def test_a_name_that_is_none_is_not_asked_for(planted: PlantedIndex, tmp_path: Path) -> None:
+    with pytest.raises(IndexProblem, match="not a package name"):
+        PackageIndex(planted.settings(), tmp_path).builds("x", "../../admin")
+    assert planted.count() == 0
+
+
+# Entries that are skipped
+
+GOOD = "torch_directml-0.2.5.dev240914-cp312-cp312-win_amd64.whl"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"filename": f"../{GOOD}"},
+        {"filename": f"..\\{GOOD}"},
+        {"filename": f"C:{GOOD}"},
+        {"filename": GOOD.replace("-cp312-win", "\x1b[31m-cp312-win")},
+        {"filename": GOOD.replace("torch", "t\u043erch")},
+        {"filename": GOOD.replace("torch_directml", "torch")},
+        {"filename": GOOD.replace("0.2.5", "zero")},
+        {"filename": "torch_directml-1" + "0" * 300 + "-cp312-cp312-win_amd64.whl"},
+        {"filename": "notes.txt"},
+        {"filename": None},
+        {"hashes": {}},
+        {"hashes": {"sha256": "abc"}},
+        {"hashes": {"sha256": "../" + "0" * 61}},
+        {"hashes": None},
+        {"size": -1},
+        {"size": "big"},
+        {"size": True},
+        {"url": None},
+        {"url": "file:///etc/passwd"},
+        {"url": "ftp://x/y.whl"},
+        {"url": "http://"},
+        {"url": "http://[::1"},
+        {"url": "http://me:pw@host/y.whl"},
+        {"url": "/files/%2e%2e/%2e%2e/y.whl"},
+        {"url": "/files/a\nb.whl"},
+        {"url": "/" + "a" * 5000},
+    ],
+    ids=lambda changed: repr(changed)[:40],
+)
+def test_a_bad_entry_costs_one_warning_and_nothing_else(changed: dict[str, Any]) -> None:
+    good = {"filename": GOOD, "url": f"/files/{GOOD}", "hashes": {"sha256": "0" * 64}, "size": 1}
+    bad = {**good, "filename": GOOD.replace("cp312", "cp311"), **changed}
+    body = json.dumps({"name": PACKAGE, "files": [bad, good]})
+    builds, warnings = read_page(body, "http://x/simple/", "t", PACKAGE)
+    assert [file.filename for build in builds for file in build.files] == [GOOD]
+    assert len(warnings) == 1
+    assert warnings[0].isprintable() and len(warnings[0]) < 300
+
+
+@pytest.mark.parametrize("entry", [None, 7, "x", []])
+def test_an_entry_that_is_no_object_is_skipped(entry: object) -> None:
+    builds, warnings = read_page(json.dumps({"name": PACKAGE, "files": [entry]}), "http://x/", "t", PACKAGE)
+    assert not builds and len(warnings) == 1
+
+
+def test_a_file_listed_twice_counts_once() -> None:
+    entry = {"filename": GOOD, "url": "/a", "hashes": {"sha256": "0" * 64}}
+    body = json.dumps({"name": PACKAGE, "files": [entry, {**entry, "url": "/b"}]})
+    builds, warnings = read_page(body, "http://x/", "t", PACKAGE)
+    assert builds[0].files[0].url == "http://x/a" and "twice" in warnings[0]
+
+
+def test_a_flood_of_bad_entries_is_told_briefly() -> None:
+    builds, warnings = read_page(json.dumps({"name": "x", "files": [1] * 500}), "http://x/", "t", "x")
+    assert not builds and len(warnings) == 51 and "450 more" in warnings[-1]
+
+
+def test_a_yank_reason_is_one_bounded_line() -> None:
+    entry = {
+        "filename": GOOD,
+        "url": "/a",
+        "hashes": {"sha256": "0" * 64},
+        "yanked": "a\nb\x1b[2J" + "x" * 9999,
+    }
+    builds, _ = read_page(json.dumps({"name": PACKAGE, "files": [entry]}), "http://x/", "t", PACKAGE)
+    reason = builds[0].yank_reason
+    assert reason and reason.isprintable() and len(reason) == 500
+
+
+@pytest.mark.parametrize(
+    ("said", "yanked"), [(True, ""), ("why", "why"), (False, None), ("", None), (None, None)]
+)
+def test_yanked_is_read_as_the_standard_says(said: object, yanked: str | None) -> None:
+    entry = {"filename": GOOD, "url": "/a", "hashes": {"sha256": "0" * 64}, "yanked": said}
+    builds, _ = read_page(json.dumps({"name": PACKAGE, "files": [entry]}), "http://x/", "t", PACKAGE)
+    assert builds[0].files[0].yanked == yanked
+
+
+# Wheels
+
+
+def test_a_wheel_is_kept_under_its_hash(planted: PlantedIndex, tmp_path: Path) -> None:
+    path = fetch(planted, tmp_path)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert path.parent == tmp_path / "cache" / "wheels" / digest[:2] / digest
+    assert left_behind(tmp_path) == [path]
+
+
+def test_a_wheel_in_the_cache_is_not_fetched_again(planted: PlantedIndex, tmp_path: Path) -> None:
+    assert fetch(planted, tmp_path) == fetch(planted, tmp_path)
+    assert planted.count("/files/") == 1
+
+
+def test_a_cached_wheel_of_another_size_is_fetched_again(planted: PlantedIndex, tmp_path: Path) -> None:
+    path = fetch(planted, tmp_path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    assert fetch(planted, tmp_path).read_bytes() == whole
+
+
+def test_a_wheel_with_another_hash_is_refused_with_both_hashes(planted: PlantedIndex, tmp_path: Path) -> None:
+    entry = planted.page(PACKAGE)["files"][1]
+    true = entry["hashes"]["sha256"]
+    entry["hashes"]["sha256"] = "a" * 64
+    with pytest.raises(WheelError, match=f"{true}.*{'a' * 64}"):
+        fetch(planted, tmp_path)
+    assert left_behind(tmp_path) == []
+
+
+@pytest.mark.parametrize("step", [-1, 1])
+def test_a_wheel_of_another_size_is_refused(planted: PlantedIndex, tmp_path: Path, step: int) -> None:
+    planted.page(PACKAGE)["files"][1]["size"] += step
+    with pytest.raises(WheelError):
+        fetch(planted, tmp_path)
+    assert left_behind(tmp_path) == []
+
+
+def test_a_download_cut_once_is_tried_again(planted: PlantedIndex, tmp_path: Path) -> None:
+    entry = planted.page(PACKAGE)["files"][1]
+    planted.answer_next(f"/files/{entry['filename']}", Reply(200, b"PK\3\4", claim=entry["size"]))
+    path = fetch(planted, tmp_path)
+    assert path.stat().st_size == entry["size"] and left_behind(tmp_path) == [path]
+
+
+def test_a_download_that_stays_cut_leaves_nothing(planted: PlantedIndex, tmp_path: Path) -> None:
+    entry = planted.page(PACKAGE)["files"][1]
+    planted.answer_next(f"/files/{entry['filename']}", *[Reply(200, b"PK\3\4", claim=entry["size"])] * 3)
+    with pytest.raises(WheelError, match="broke off"):
+        fetch(planted, tmp_path)
+    assert left_behind(tmp_path) == []
+
+
+def test_an_interrupt_leaves_nothing_behind(planted: PlantedIndex, tmp_path: Path) -> None:
+    def interrupt(_: int) -> None:
+        raise KeyboardInterrupt
+
+    index = PackageIndex(planted.settings(), tmp_path / "cache")
+    file = index.builds(PACKAGE, PACKAGE).builds[0].files[0]
+    with pytest.raises(KeyboardInterrupt):
+        index.fetch_wheel(file, interrupt)
+    assert left_behind(tmp_path) == []
+
+
+def test_a_cache_that_can_not_be_written_is_told_in_one_line(planted: PlantedIndex, tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "wheels").write_text("a file, not a folder")
+    with pytest.raises(WheelError, match="can not be kept"):
+        fetch(planted, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"filename": "../../evil-1-py3-none-any.whl"}, {"sha256": "../x"}, {"url": "file:///x"}]
+)
+def test_a_record_with_a_hostile_name_hash_or_url_is_refused(tmp_path: Path, changed: dict[str, Any]) -> None:
+    with PlantedIndex() as planted, pytest.raises(WheelError):
+        file = BuildFile("x-1-py3-none-any.whl", "http://x/y", "0" * 64, 1, UNKNOWN_UPLOAD)
+        PackageIndex(planted.settings(), tmp_path).fetch_wheel(replace(file, **changed))
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_old_parts_of_killed_downloads_are_swept(planted: PlantedIndex, tmp_path: Path) -> None:
+    path = fetch(planted, tmp_path)
+    stale = path.with_name("x.part")
+    stale.write_bytes(b"")
+    os.utime(stale, (0, 0))
+    path.unlink()
+    assert fetch(planted, tmp_path) == path and not stale.exists()
+
+
+def test_any_package_can_be_served(tmp_path: Path) -> None:
+    with PlantedIndex() as planted:
+        planted.add(make_wheel(tmp_path, "demo", "1.0", "py3", "any", {"demo.py": "x = 1\n"}))
+        answer = PackageIndex(planted.settings(), tmp_path).builds("demo", "demo")
+    assert [build.version for build in answer.builds] == ["1.0"]
+
+
+# Comparing polls
+
+MOMENT = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+def file_of(name: str, sha256: str = "0", yanked: str | None = None) -> BuildFile:
+    return BuildFile(name, "http://x/" + name, sha256, 1, MOMENT, None, yanked)
+
+
+def build_of(version: str, *files: BuildFile) -> Build:
+    return Build("t", version, MOMENT, files)
+
+
+def kinds(known: list[Build], seen: list[Build]) -> list[tuple[str, str]]:
+    found = index_changes({build.version: build for build in known}, seen)
+    return [(change.kind.value, change.subject) for change in found]
+
+
+def test_on_a_first_poll_each_build_is_new_and_its_files_are_not_told() -> None:
+    seen = [build_of("2", file_of("a"), file_of("b", yanked="why")), build_of("1", file_of("c"))]
+    assert index_changes({}, seen) == [
+        IndexChange("t", "1", IndexChangeKind.NEW_BUILD),
+        IndexChange("t", "2", IndexChangeKind.NEW_BUILD),
+    ]
+
+
+def test_files_that_come_and_go_are_told_by_name() -> None:
+    assert kinds([build_of("1", file_of("a"))], [build_of("1", file_of("b"))]) == [
+        ("file-gone", "a"),
+        ("new-file", "b"),
+    ]
+
+
+def test_a_build_that_is_gone_is_told_once() -> None:
+    assert kinds([build_of("1", file_of("a"), file_of("b"))], []) == [("build-gone", "")]
+
+
+def test_a_yanked_build_is_told_once_with_its_reason() -> None:
+    old = build_of("1", file_of("a"), file_of("b"))
+    new = build_of("1", file_of("a", yanked="why"), file_of("b", yanked="why"))
+    assert kinds([old], [new]) == [("yanked", "why")]
+    assert kinds([new], [old]) == [("unyanked", "")]
+
+
+def test_a_single_yanked_file_is_told_by_name() -> None:
+    old = build_of("1", file_of("a"), file_of("b"))
+    new = build_of("1", file_of("a", yanked="why"), file_of("b"))
+    assert kinds([old], [new]) == [("yanked", "a")]
+    assert kinds([new], [old]) == [("unyanked", "a")]
+
+
+def test_a_changed_hash_is_told() -> None:
+    assert kinds([build_of("1", file_of("a"))], [build_of("1", file_of("a", "1"))]) == [("hash-changed", "a")]
+
+
+def test_a_mirror_that_leaves_out_times_and_sizes_changes_nothing() -> None:
+    bare = replace(file_of("a"), size=0, uploaded=UNKNOWN_UPLOAD, url="http://mirror/a")
+    assert kinds([build_of("1", file_of("a"))], [Build("t", "1", UNKNOWN_UPLOAD, (bare,))]) == []
+
+
+FILES = st.builds(file_of, st.sampled_from("abc"), st.sampled_from("01"), st.sampled_from([None, "", "why"]))
+BUILDS = st.lists(
+    st.builds(
+        lambda version, files: build_of(version, *files),
+        st.sampled_from(["0.1.13.dev221216", "0.1.13.1.dev230119", "0.2.5", "0.10", "odd!"]),
+        st.lists(FILES, min_size=1, max_size=3, unique_by=lambda file: file.filename),
+    ),
+    max_size=5,
+    unique_by=lambda build: build.version,
+)
+
+
+@given(BUILDS)
+def test_what_was_seen_is_no_change(seen: list[Build]) -> None:
+    assert index_changes({build.version: build for build in seen}, seen) == []
+
+
+@given(BUILDS, BUILDS, st.randoms())
+def test_changes_do_not_depend_on_the_order_of_the_page(
+    known: list[Build], seen: list[Build], random: Any
+) -> None:
+    shuffled = [replace(build, files=tuple(reversed(build.files))) for build in seen]
+    random.shuffle(shuffled)
+    before = {build.version: build for build in known}
+    assert index_changes(before, seen) == index_changes(before, shuffled)
+
+
+@given(BUILDS, BUILDS)
+def test_each_change_is_told_once(known: list[Build], seen: list[Build]) -> None:
+    changes = index_changes({build.version: build for build in known}, seen)
+    assert len(changes) == len(set(changes))
+    new = {change.version for change in changes if change.kind is IndexChangeKind.NEW_BUILD}
+    assert new == {build.version for build in seen} - {build.version for build in known}
+
+
+@given(BUILDS, BUILDS)
+def test_nothing_that_differs_is_left_untold(known: list[Build], seen: list[Build]) -> None:
+    before, after = ({b.version: frozenset(_facts(b)) for b in side} for side in (known, seen))
+    told = {change.version for change in index_changes({b.version: b for b in known}, seen)}
+    assert told == {version for version in before | after if before.get(version) != after.get(version)}
+
+
+def _facts(build: Build) -> Iterator[tuple[str, str, bool]]:
+    return ((file.filename, file.sha256, file.yanked is not None) for file in build.files)
+
+
+def test_later_uploads_do_not_move_the_time_of_a_build(planted: PlantedIndex, tmp_path: Path) -> None:
+    first = ask(planted, tmp_path).builds[1].uploaded
+    wheel = make_torch_directml(tmp_path, NEW, "cp38")
+    planted.add(wheel, (first + timedelta(days=3)).isoformat())
+    build = ask(planted, tmp_path).builds[1]
+    assert len(build.files) == 2 and build.uploaded == first
