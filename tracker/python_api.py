@@ -91,8 +91,9 @@ def _entries(name: str, node: Definition) -> Iterator[tuple[str, str]]:
     bases = ", ".join(_shown(base) for base in node.bases)
     yield name, f"class({bases})" if bases else "class"
     for inner in _statements(node.body):
-        method = isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef)
-        if method and (inner.name == "__init__" or not inner.name.startswith("_")):
+        if not isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if inner.name == "__init__" or not inner.name.startswith("_"):
             yield f"{name}.{inner.name}", _signature(inner)
 
 

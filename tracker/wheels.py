@@ -37,6 +37,7 @@ T = TypeVar("T")
 _MEMBER_LIMIT = 512 * 2**20
 _WHEEL_LIMIT = 2 * 2**30
 _TEXT_LIMIT = 4 * 2**20
+_SOURCE_LIMIT = 2 * 2**20
 _REQUIREMENTS = 500
 _LINE = 500
 
@@ -140,6 +141,9 @@ class _Archive:
     def unpacked_size(self) -> int:
         return sum(info.file_size for info in self._members.values())
 
+    def size_of(self, name: str) -> int:
+        return self._members[name].file_size
+
     def read(self, name: str, limit: int = _MEMBER_LIMIT) -> bytes:
         """Return the member's bytes; zipfile gives no more than the archive says, which is checked."""
         info = self._members[name]
@@ -234,8 +238,15 @@ def _spelled_operators() -> Mapping[str, str]:
 
 
 def _read_api(archive: _Archive) -> tuple[ApiEntry, ...]:
+    """Return the public API. Source beyond a total size is not read: parsed, it is a hundred times larger."""
+    left = _SOURCE_LIMIT
+
     def source(path: str) -> bytes | None:
-        return archive.read(path, _TEXT_LIMIT) if path in archive.names else None
+        nonlocal left
+        if path not in archive.names or archive.size_of(path) > left:
+            return None
+        left -= archive.size_of(path)
+        return archive.read(path)
 
     return tuple(entry for package in _PACKAGES for entry in public_api(package, source))
 

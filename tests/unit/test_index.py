@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.planted_index import JSON, PlantedIndex, Reply
@@ -539,11 +539,13 @@ BUILDS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(BUILDS)
 def test_what_was_seen_is_no_change(seen: list[Build]) -> None:
     assert index_changes({build.version: build for build in seen}, seen) == []
 
 
+@settings(deadline=None)
 @given(BUILDS, BUILDS, st.randoms())
 def test_changes_do_not_depend_on_the_order_of_the_page(
     known: list[Build], seen: list[Build], random: Any
@@ -554,6 +556,7 @@ def test_changes_do_not_depend_on_the_order_of_the_page(
     assert index_changes(before, seen) == index_changes(before, shuffled)
 
 
+@settings(deadline=None)
 @given(BUILDS, BUILDS)
 def test_each_change_is_told_once(known: list[Build], seen: list[Build]) -> None:
     changes = index_changes({build.version: build for build in known}, seen)
@@ -562,6 +565,7 @@ def test_each_change_is_told_once(known: list[Build], seen: list[Build]) -> None
     assert new == {build.version for build in seen} - {build.version for build in known}
 
 
+@settings(deadline=None)
 @given(BUILDS, BUILDS)
 def test_nothing_that_differs_is_left_untold(known: list[Build], seen: list[Build]) -> None:
     before, after = ({b.version: frozenset(_facts(b)) for b in side} for side in (known, seen))
