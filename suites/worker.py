@@ -154,8 +154,10 @@ class Warned:
 
 def plain(value: Any, place: str = "measures") -> Any:
     """Return the value as JSON can say it; non-finite floats become text."""
-    if value is None or isinstance(value, (bool, int, str)):
+    if value is None or isinstance(value, (bool, str)):
         return value
+    if isinstance(value, int) and -(2**63) <= value < 2**63:
+        return int(value)
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else str(float(value))
     if isinstance(value, (list, tuple)):

@@ -118,6 +118,9 @@ class Sink(Protocol):
     def feed(self, data: bytes) -> None:
         """Take the next bytes."""
 
+    def close(self) -> None:
+        """There is no more to come."""
+
     def text(self) -> str:
         """Return what was kept."""
 
@@ -145,6 +148,9 @@ class BoundedLog:
             self._tail += data[max(room, len(data) - self._size) :]
             if len(self._tail) > 2 * self._size:
                 del self._tail[: -self._size]
+
+    def close(self) -> None:
+        """There is no more to come."""
 
     @property
     def dropped(self) -> int:
@@ -295,6 +301,7 @@ class Process:
         with contextlib.suppress(OSError, ValueError), self._tree.output as pipe:
             while data := os.read(pipe.fileno(), 1 << 16):
                 self._sink.feed(data)
+        self._sink.close()
 
     def __enter__(self) -> Self:
         return self

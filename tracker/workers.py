@@ -1,0 +1,494 @@
+"""Runs cases in worker processes and says for each how it ended; never what that means.
+
+One worker runs many cases. When it dies, stalls, grows too large or talks nonsense, the case in flight is
+charged with that and a fresh worker takes the rest. What a worker may say is known to ``conversation``, how a
+process tree is kept in check to ``process``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path, PurePath
+from typing import Any
+
+import psutil
+
+from suites import protocol
+from tracker import files
+from tracker.config import WorkerSettings
+from tracker.conversation import Conversation, Garbled, Lines, Reported, Started
+from tracker.matrix import Case
+from tracker.model import Ending, Outcome
+from tracker.process import BoundedLog, Cause, Ended, Limits, Process
+
+POLL = 0.02
+"""Seconds between two looks at the results file."""
+
+STARTS = 3
+"""Workers in a row that may fail before their first case."""
+
+EXIT_TIMEOUT = 30.0
+"""Seconds that a worker has to end after its last result."""
+
+MARK_PATIENCE = 0.5
+"""Seconds to wait for a case's output after its result: they come by different ways."""
+
+_REQUEST, _RESULTS, _SCRATCH = "request.json", "results.jsonl", "scratch"
+_READ = 1 << 20
+_ENDINGS = {
+    Cause.EXITED: Ending.EXITED,
+    Cause.TIMEOUT: Ending.TIMEOUT,
+    Cause.MEMORY_LIMIT: Ending.MEMORY_LIMIT,
+    Cause.STOPPED: Ending.CANCELLED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLimits:
+    """Limits of workers: seconds, and resident bytes of the whole tree (None is no limit)."""
+
+    case_timeout: float = 600.0
+    start_timeout: float = 300.0
+    exit_timeout: float = EXIT_TIMEOUT
+    memory: int | None = None
+    log: int = 16 * 1024
+    patience: float = 10.0
+
+
+def limits_from(settings: WorkerSettings) -> WorkerLimits:
+    """Return the limits that the settings ask for; no memory setting means 80 % of this machine's."""
+    memory = int(settings.memory_gb * 1e9) or int(psutil.virtual_memory().total * 0.8)
+    return WorkerLimits(settings.case_timeout, settings.start_timeout, memory=memory)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSpec:
+    """What workers are started with.
+
+    ``suites`` is the folder that holds a copy of the package ``suites`` and nothing else of ours (see
+    ``copy_suites``), ``folder`` gets one folder per worker, ``track`` and ``directx`` go into the request
+    (``suites/protocol.py``), ``env`` is the whole environment.
+    """
+
+    python: Path
+    suites: Path
+    folder: Path
+    track: Mapping[str, Any]
+    directx: str
+    env: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """How one attempt at one case ended. ``worker`` names the process's folder; ``log`` is the case's own."""
+
+    case: str
+    outcome: Outcome
+    seconds: float
+    started: datetime
+    worker: str
+    measures: dict[str, Any] = field(default_factory=dict)
+    log: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStarted:
+    """A worker process was started."""
+
+    worker: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class CaseStarted:
+    """A case is in flight."""
+
+    worker: str
+    case: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerEnded:
+    """A worker process and all of its tree is gone, or is said to be undead."""
+
+    worker: str
+    ended: Ended
+
+
+WorkerEvent = WorkerStarted | CaseStarted | WorkerEnded
+
+
+def run_cases(
+    spec: WorkerSpec,
+    cases: Sequence[Case],
+    limits: WorkerLimits,
+    *,
+    on_event: Callable[[WorkerEvent], object] = lambda event: None,
+    stop: Callable[[], bool] = lambda: False,
+    isolate: bool = False,
+) -> Iterator[CaseResult]:
+    """Yield one result per case, in order; with ``isolate`` every case has a process of its own.
+
+    When ``stop`` says so, the case in flight is CANCELLED and those not begun have no result. Closing the
+    iterator kills the worker. A result comes when the next case begins, so that a death in between is seen.
+    """
+    rest, failures, failed = list(cases), 0, None
+    while rest and not stop():
+        worker = _Worker(spec, rest[:1] if isolate else rest, limits, on_event, stop)
+        begun = set()
+        for result in worker.results():
+            begun.add(result.case)
+            yield result
+        rest = [case for case in rest if case.id not in begun]
+        failures = 0 if begun else failures + 1
+        if failures == STARTS or worker.undead:
+            failed = worker.not_started()
+            break
+    if failed is not None:
+        yield from (replace(failed, case=case.id) for case in rest)
+
+
+class _Worker:
+    """One worker process and what it has said so far."""
+
+    def __init__(
+        self,
+        spec: WorkerSpec,
+        cases: Sequence[Case],
+        limits: WorkerLimits,
+        on_event: Callable[[WorkerEvent], object],
+        stop: Callable[[], bool],
+    ) -> None:
+        self._spec, self._limits, self._on_event, self._stop = spec, limits, on_event, stop
+        self._timeouts = {case.id: case.timeout or limits.case_timeout for case in cases}
+        self._nonce = secrets.token_hex(8)
+        self._folder = _new_folder(spec.folder)
+        self.name = self._folder.name
+        self._results = self._folder / _RESULTS
+        self._write_request(cases)
+        self._talk = Conversation(self._nonce, self._timeouts)
+        self._log = CaseLog(self._nonce, self._timeouts, limits.log)
+        self._held: Reported | None = None
+        self._since = time.monotonic()
+        self._began = datetime.now(UTC)
+        self._ended = Ended(Cause.NOT_STARTED)
+        self._trouble: tuple[Ending, str] | None = None
+
+    def _write_request(self, cases: Sequence[Case]) -> None:
+        request = {
+            "protocol": protocol.PROTOCOL,
+            "nonce": self._nonce,
+            "results": str(self._results),
+            "parent": os.getpid(),
+            "track": dict(self._spec.track),
+            "directx": self._spec.directx,
+            "cases": [
+                {
+                    "id": case.id,
+                    "suite": case.suite,
+                    "function": case.function,
+                    "params": dict(case.params),
+                    "timeout": self._timeouts[case.id],
+                }
+                for case in cases
+            ],
+        }
+        (self._folder / _REQUEST).write_text(json.dumps(request, indent=1), encoding="utf-8")
+        self._results.touch()
+        (self._folder / _SCRATCH).mkdir()
+
+    def results(self) -> Iterator[CaseResult]:
+        """Start the process and yield what becomes of its cases."""
+        try:
+            process = self._start()
+        except (OSError, ValueError) as error:
+            self._ended = Ended(Cause.NOT_STARTED, error=str(error))
+            return
+        with process, self._results.open("rb") as file:
+            self._on_event(WorkerStarted(self.name, process.pid))
+            yield from self._listen(process, file)
+            cause = process.check() or Cause.STOPPED
+            self._ended = process.end(cause)
+        self._on_event(WorkerEnded(self.name, self._ended))
+        files.remove_tree(self._folder / _SCRATCH)
+        yield from self._last_results()
+
+    def _start(self) -> Process:
+        script = self._spec.suites / "suites" / "worker.py"
+        options = ["-I", "-X", "utf8", "-X", "faulthandler"]
+        return Process(
+            [str(self._spec.python), *options, str(script), str(self._folder / _REQUEST)],
+            env=self._spec.env,
+            cwd=self._folder / _SCRATCH,
+            limits=Limits(memory=self._limits.memory, patience=self._limits.patience),
+            sink=self._log,
+            hold_stdin=True,
+        )
+
+    def _listen(self, process: Process, file: Any) -> Iterator[CaseResult]:
+        """Yield results until the process has ended or has to: then ``_trouble`` says why, if we end it."""
+        lines = Lines()
+        while self._trouble is None:
+            # The order matters: what a process wrote before it ended must be read after it has ended.
+            cause = process.check()
+            try:
+                yield from self._hear(lines, file)
+            except Garbled as error:
+                self._trouble = (Ending.GARBLED, str(error))
+            if cause is not None:
+                self._trouble = self._trouble or self._reason(cause, process)
+                return
+            self._trouble = self._trouble or self._overdue()
+            if self._trouble is None:
+                time.sleep(POLL)
+
+    def _reason(self, cause: Cause, process: Process) -> tuple[Ending, str]:
+        text = ""
+        if cause is Cause.MEMORY_LIMIT:
+            text = f"{process.memory} bytes in use, the limit is {self._limits.memory}"
+        return _ENDINGS[cause], text
+
+    def _overdue(self) -> tuple[Ending, str] | None:
+        """Return why the process has to be ended now, by the clock or by our master's word."""
+        if self._stop():
+            return Ending.CANCELLED, ""
+        limit, what = self._deadline()
+        if time.monotonic() - self._since <= limit:
+            return None
+        return Ending.TIMEOUT, f"no {what} within {limit:g} s"
+
+    def _deadline(self) -> tuple[float, str]:
+        if self._talk.in_flight is not None:
+            return self._timeouts[self._talk.in_flight], "result"
+        if self._talk.complete:
+            return self._limits.exit_timeout, "exit after the last result"
+        return self._limits.start_timeout, "case" if self._talk.greeted else "greeting"
+
+    def _hear(self, lines: Lines, file: Any) -> Iterator[CaseResult]:
+        """Read all there is."""
+        if os.fstat(file.fileno()).st_size < file.tell():
+            raise Garbled("the results file has become shorter")
+        while data := file.read(_READ):
+            for line in lines.feed(data):
+                yield from self._understand(self._talk.hear(line))
+
+    def _understand(self, said: Started | Reported | None) -> Iterator[CaseResult]:
+        if said is not None:
+            self._since = time.monotonic()
+        if isinstance(said, Started):
+            yield from self._release()
+            self._began = datetime.now(UTC)
+            self._on_event(CaseStarted(self.name, said.case))
+        elif isinstance(said, Reported):
+            self._held = said
+
+    def _release(self, exit_code: int | None = None, teardown: str = "") -> Iterator[CaseResult]:
+        """Yield the result that was held back until it was known what came after it."""
+        if self._held is not None:
+            said, self._held = self._held, None
+            outcome = replace(said.outcome, exit_code=exit_code or None)
+            log = self._log.take(said.case) + teardown
+            yield CaseResult(said.case, outcome, said.seconds, self._began, self.name, said.measures, log)
+
+    def _last_results(self) -> Iterator[CaseResult]:
+        """Yield what is left to say when the process is gone: the held result, and the charged case."""
+        ending, text = self._trouble or (Ending.EXITED, "")
+        if self._talk.in_flight is None and ending is Ending.GARBLED:
+            yield from self._disown(text)
+        code = self._ended.exit_code
+        yield from self._release(code, f"{self._log.take('')}\n{text}".rstrip("\n") if code or text else "")
+        if self._talk.in_flight is not None:
+            yield self._charged(self._talk.in_flight, ending, text)
+
+    def _disown(self, text: str) -> Iterator[CaseResult]:
+        """Charge the case that ran last with nonsense that came after its result, which is not believed."""
+        if self._held is not None:
+            said, self._held = self._held, None
+            yield replace(self._charged(said.case, Ending.GARBLED, text), seconds=said.seconds)
+
+    def _charged(self, case: str, ending: Ending, text: str) -> CaseResult:
+        text = "; ".join(part for part in (text, self.undead) if part)
+        outcome = Outcome(
+            ending,
+            exit_code=self._ended.exit_code,
+            error_message=text,
+            oom_killed=self._ended.oom_killed,
+        )
+        seconds = time.monotonic() - self._since
+        return CaseResult(case, outcome, seconds, self._began, self.name, log=self._log.take(case))
+
+    @property
+    def undead(self) -> str:
+        """Say which processes would not die: nothing may be started beside them. Empty if all did."""
+        pids = ", ".join(map(str, self._ended.undead))
+        return f"would not die: {pids}" if pids else ""
+
+    def not_started(self) -> CaseResult:
+        """Return the result of a case that this worker never came to."""
+        why = self.undead or self._ended.error or (self._trouble[1] if self._trouble else "")
+        why = why or "the worker ended before its first case"
+        outcome = Outcome(Ending.NOT_STARTED, exit_code=self._ended.exit_code, error_message=why)
+        return CaseResult("", outcome, 0.0, self._began, self.name, log=self._log.take(""))
+
+
+class CaseLog:
+    """The output of a worker, cut into its cases as it comes, each kept within bounds.
+
+    A cut is made at a mark with the worker's nonce that names a case still to come, and at no other: a case
+    can print what it likes. The text between cases is kept under the empty name.
+    """
+
+    def __init__(
+        self, nonce: str, cases: Iterator[str] | Sequence[str] | Mapping[str, Any], size: int
+    ) -> None:
+        self._begin = protocol.mark(nonce, "").encode()
+        self._due = list(cases)
+        self._size = size
+        self._case = ""
+        self._sections = {"": BoundedLog(size)}
+        self._rest = b""
+        self._closed = False
+        self._turn = threading.Condition()
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes."""
+        with self._turn:
+            self._rest += data
+            while (at := self._rest.find(self._begin)) >= 0 and (end := self._rest.find(b"\n", at)) >= 0:
+                self._put(self._rest[:at])
+                self._cut(self._rest[at : end + 1])
+                self._rest = self._rest[end + 1 :]
+            self._put_safe(at)
+
+    def close(self) -> None:
+        """There is no more to come."""
+        with self._turn:
+            self._put(self._rest)
+            self._rest, self._closed = b"", True
+            self._turn.notify_all()
+
+    def _put(self, data: bytes) -> None:
+        self._sections[self._case].feed(data)
+
+    def _put_safe(self, at: int) -> None:
+        """Pass on what cannot be the beginning of a mark."""
+        if at < 0:
+            at = self._rest.rfind(b"\x1e", -len(self._begin))
+        if at < 0 or len(self._rest) - at > protocol.MAX_TEXT:
+            at = len(self._rest)
+        self._put(self._rest[:at])
+        self._rest = self._rest[at:]
+
+    def _cut(self, mark: bytes) -> None:
+        case = mark[len(self._begin) : -1].decode("utf-8", "replace")
+        if case == "" and self._case:
+            self._case = ""
+            self._turn.notify_all()
+        elif case in self._due:
+            del self._due[: self._due.index(case) + 1]
+            self._case = case
+            self._sections[case] = BoundedLog(self._size)
+        else:
+            self._put(mark)
+
+    def take(self, case: str, patience: float = MARK_PATIENCE) -> str:
+        """Return a case's text, and forget it; wait a moment for the mark that ends it."""
+        with self._turn:
+            if case:
+                self._turn.wait_for(lambda: self._is_over(case), patience)
+            log = self._sections.get(case)
+            if case and case != self._case:
+                self._sections.pop(case, None)
+            return log.text() if log is not None else ""
+
+    def _is_over(self, case: str) -> bool:
+        return self._closed or (case != self._case and case not in self._due)
+
+    def text(self) -> str:
+        """Return what stands between the cases."""
+        return self._sections[""].text()
+
+    @property
+    def dropped(self) -> int:
+        """How many bytes were not kept, of the sections still here."""
+        return sum(section.dropped for section in self._sections.values())
+
+
+def _new_folder(parent: Path) -> Path:
+    """Make the folder of the next worker: ``worker-1``, ``worker-2``, ..."""
+    parent.mkdir(parents=True, exist_ok=True)
+    number = 1 + max((_number(path) for path in parent.iterdir()), default=0)
+    folder = parent / f"worker-{number}"
+    folder.mkdir()
+    return folder
+
+
+def _number(path: Path) -> int:
+    match = re.fullmatch(r"worker-(\d+)", path.name)
+    return int(match[1]) if match else 0
+
+
+def salvage(folder: Path) -> list[CaseResult]:
+    """Return what the workers of a tracker that died had finished, without the case that was in flight.
+
+    ``folder`` is that of the ``WorkerSpec``. The logs died with the tracker.
+    """
+    found = sorted((path for path in folder.glob("worker-*") if _number(path)), key=_number)
+    return [result for path in found for result in _salvaged(path)]
+
+
+def _salvaged(folder: Path) -> Iterator[CaseResult]:
+    try:
+        request = json.loads((folder / _REQUEST).read_text("utf-8"))
+        talk = Conversation(request["nonce"], [case["id"] for case in request["cases"]])
+        with (folder / _RESULTS).open("rb") as file:
+            for said in _heard(talk, file):
+                if isinstance(said, Reported):
+                    began = datetime.fromtimestamp(said.at, UTC)
+                    yield CaseResult(said.case, said.outcome, said.seconds, began, folder.name, said.measures)
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+        return  # nothing to be had from this one
+
+
+def _heard(talk: Conversation, file: Any) -> Iterator[Started | Reported | None]:
+    lines = Lines()
+    try:
+        while data := file.read(_READ):
+            for line in lines.feed(data):
+                yield talk.hear(line)
+    except Garbled:
+        return
+
+
+def copy_suites(source: Path, folder: Path) -> Path:
+    """Copy the package ``suites`` into a folder of its own and return that folder, for ``WorkerSpec.suites``.
+
+    A worker puts that folder on ``sys.path``; beside the original stand the tracker and its libraries.
+    """
+    ignored = shutil.ignore_patterns("__pycache__", "*.pyc", "*.pyo")
+    shutil.copytree(source, folder / "suites", ignore=ignored, dirs_exist_ok=True)
+    return folder
+
+
+def library_path(
+    site_packages: PurePath, directx: str, extra: str = "", stand_ins: str = "torch_directml"
+) -> str:
+    """Return LD_LIBRARY_PATH for a worker on Linux; empty where nothing has to be added.
+
+    The loader reads it once, at the start. ``extra`` is the user's own and goes first. The stand-ins that lie
+    in a wheel's folder ``stand_ins`` let a build be imported where there is no DirectX; where there is, they
+    must not hide it.
+    """
+    parts = [part for part in extra.split(":") if part]
+    if directx == "stand-in" and stand_ins:
+        parts.append(str(site_packages / stand_ins))
+    return ":".join(parts)
