@@ -106,10 +106,18 @@ class Log:
             os.write(fd, (f"{protocol.mark(self._nonce, case)}\n").encode())
 
     def restore(self) -> None:
-        """Undo what a case did to descriptors 1 and 2 and to ``sys.stdout`` and ``sys.stderr``."""
+        """Undo what a case did to descriptors 0 to 2 and to ``sys.stdout`` and ``sys.stderr``.
+
+        Where a case closed every way to the log, what follows is lost; but printing must go on working.
+        """
+        if _identity(0) is None:
+            os.open(os.devnull, os.O_RDONLY)  # the lowest free number, so 0
         fd = self._alive()
+        if fd is None:
+            self._fd = fd = os.open(os.devnull, os.O_WRONLY)
+            self._identity = _identity(fd)
         for number in (1, 2):
-            if fd is not None and _identity(number) != self._identity:
+            if _identity(number) != self._identity:
                 os.dup2(fd, number)
         sys.stdout, sys.stderr = (
             stream if not stream.closed else reopened(number) for number, stream in zip((1, 2), self._streams)
@@ -269,8 +277,8 @@ def run_all(request: dict[str, Any], results: Results, log: Log) -> None:
         with stacks_before(case.get("timeout")):
             message = run(context, case)
         log.mark("")
+        log.restore()  # first, lest the results file be opened anew under a number below 3
         results.send(message)
-        log.restore()
         os.chdir(folder)
     results.send({"m": protocol.DONE})
 

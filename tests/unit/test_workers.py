@@ -1,0 +1,542 @@
+"""Planted cases run in real worker processes; only the conversation's own rules are tested without one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+import time
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import psutil
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from suites import protocol
+from tests.unit.test_process import ENV, gone, posix
+from tracker.config import WorkerSettings
+from tracker.conversation import Conversation, Garbled, Lines, Reported, parse
+from tracker.matrix import Case
+from tracker.model import Ending, Outcome
+from tracker.process import clean_environment
+from tracker.workers import (
+    CaseLog,
+    CaseResult,
+    CaseStarted,
+    WorkerEnded,
+    WorkerEvent,
+    WorkerLimits,
+    WorkerSpec,
+    WorkerStarted,
+    copy_suites,
+    library_path,
+    limits_from,
+    run_cases,
+    salvage,
+)
+
+ROOT = Path(__file__).parents[2]
+LIMITS = WorkerLimits(case_timeout=20, start_timeout=20, exit_timeout=5)
+QUICK = replace(LIMITS, case_timeout=0.7)
+NO_BUILD = {"name": "planted", "package": "planted", "module": "", "dispatch_keys": []}
+
+
+@pytest.fixture(scope="session")
+def suites(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = copy_suites(ROOT / "suites", tmp_path_factory.mktemp("copy"))
+    shutil.copytree(ROOT / "tests/planted_suite/planted", folder / "suites/planted")
+    return folder
+
+
+class Stage:
+    """Runs planted cases by the names of their functions."""
+
+    def __init__(self, suites: Path, folder: Path) -> None:
+        self.events: list[WorkerEvent] = []
+        self.spec = WorkerSpec(Path(sys.executable), suites, folder, NO_BUILD, "absent", ENV)
+
+    def play(self, *cases: str | Case, limits: WorkerLimits = LIMITS, **more: Any) -> dict[str, CaseResult]:
+        listed = [planted(case) if isinstance(case, str) else case for case in cases]
+        results = list(run_cases(self.spec, listed, limits, on_event=self.events.append, **more))
+        names = [result.case.partition("/")[2] for result in results]
+        assert len(names) == len(set(names))
+        return dict(zip(names, results, strict=True))
+
+    def ends(self, *cases: str, limits: WorkerLimits = LIMITS) -> Outcome:
+        """Play one case, or several of which the last matters."""
+        return self.play(*cases, limits=limits)[cases[-1]].outcome
+
+
+def planted(function: str, name: str = "", **params: Any) -> Case:
+    return Case(f"planted/{name or function}", "planted", function, params)
+
+
+@pytest.fixture
+def stage(suites: Path, tmp_path: Path) -> Stage:
+    return Stage(suites, tmp_path)
+
+
+# Cases that end by themselves
+
+
+def test_a_case_sends_measures_seconds_and_its_own_output(stage: Stage) -> None:
+    result = stage.play(planted("passes", value=2.5))["passes"]
+    assert result.outcome == Outcome(Ending.COMPLETED)
+    assert result.measures["value"] == 2.5
+    assert result.log == "out of a passing case\n"
+    assert 0 <= result.seconds < 1
+
+
+def test_an_exception_comes_with_type_message_and_traceback(stage: Stage) -> None:
+    outcome = stage.ends("raises")
+    assert (outcome.ending, outcome.error_type) == (Ending.EXCEPTION, "ValueError")
+    assert outcome.error_message == "planted: 中文 \\ud800"
+    assert 'raise ValueError("planted' in outcome.traceback
+
+
+def test_an_exception_without_words_is_reported_too(stage: Stage) -> None:
+    outcome = stage.ends("raises_without_words")
+    assert outcome.error_type.endswith("Wordless")
+    assert outcome.error_message == "<no message: RuntimeError>"
+
+
+def test_system_exit_is_an_exception_of_the_case(stage: Stage) -> None:
+    results = stage.play("exits", "passes")
+    assert (results["exits"].outcome.error_type, results["exits"].outcome.error_message) == (
+        "SystemExit",
+        "3",
+    )
+    assert results["passes"].worker == results["exits"].worker
+
+
+def test_a_suite_that_lacks_its_function_is_our_own_error(stage: Stage) -> None:
+    assert stage.ends("no_such_case").error_type == "suite:AttributeError"
+    nowhere = Case("planted/nowhere", "planted", "nowhere:at_all")
+    assert stage.play(nowhere)["nowhere"].outcome.error_type == "suite:ModuleNotFoundError"
+
+
+def test_a_build_that_can_not_be_imported_says_so_in_every_case(stage: Stage) -> None:
+    stage.spec = replace(stage.spec, track={**NO_BUILD, "module": "no_such_build"})
+    results = stage.play("passes", "raises")
+    assert {r.outcome.error_type for r in results.values()} == {"import:ModuleNotFoundError"}
+    assert "no_such_build" in results["raises"].outcome.error_message
+
+
+@pytest.mark.parametrize(
+    ("case", "error"),
+    [("returns_an_object", protocol.NOT_JSON), ("returns_too_much", protocol.TOO_LARGE)],
+)
+def test_measures_that_can_not_be_sent_are_an_error(stage: Stage, case: str, error: str) -> None:
+    results = stage.play(case, "passes")
+    assert results[case].outcome.error_type == error
+    assert results["passes"].outcome.ending is Ending.COMPLETED
+
+
+def test_numbers_that_are_not_finite_are_sent_as_text(stage: Stage) -> None:
+    assert stage.play("returns_nonfinite")["returns_nonfinite"].measures == {
+        "values": ["nan", "inf", "-inf", 1.5]
+    }
+
+
+def test_text_that_utf8_can_not_say_is_written_out(stage: Stage) -> None:
+    measures = stage.play("returns_surrogates")["returns_surrogates"].measures
+    assert measures == {"\\ud800": "\\udfff", "good": "中文"}
+
+
+def test_warnings_belong_to_their_case_each_time_anew(stage: Stage) -> None:
+    first, plain, second = planted("warns", "first"), planted("passes"), planted("warns", "second")
+    results = stage.play(first, plain, second)
+    assert results["first"].outcome.warnings == ("UserWarning: fell back, number 0",)
+    assert results["passes"].outcome.warnings == ()
+    assert results["second"].outcome.warnings == results["first"].outcome.warnings
+
+
+def test_warnings_are_bounded(stage: Stage) -> None:
+    outcome = stage.play(planted("warns", times=1000))["warns"].outcome
+    assert len(outcome.warnings) == protocol.MAX_WARNINGS
+
+
+# Processes that end
+
+
+@posix
+@pytest.mark.parametrize(("case", "code"), [("segfaults", -11), ("aborts", -6), ("exits_at_once", 7)])
+def test_a_death_is_charged_to_the_case_in_flight(stage: Stage, case: str, code: int) -> None:
+    results = stage.play("passes", case, planted("passes", "after"))
+    assert (results[case].outcome.ending, results[case].outcome.exit_code) == (Ending.EXITED, code)
+    assert results["passes"].outcome == results["after"].outcome == Outcome(Ending.COMPLETED)
+    assert results["passes"].worker == results[case].worker != results["after"].worker
+
+
+@posix
+def test_the_log_of_a_crash_shows_where_it_was(stage: Stage) -> None:
+    log = stage.play("passes", "segfaults")["segfaults"].log
+    assert log.startswith("about to crash\n")
+    assert "Segmentation fault" in log
+    assert "in segfaults" in log
+
+
+def test_a_case_that_hangs_is_ended_and_its_stack_is_kept(stage: Stage) -> None:
+    results = stage.play("sleeps", "passes", limits=QUICK)
+    assert results["sleeps"].outcome.ending is Ending.TIMEOUT
+    assert results["sleeps"].outcome.error_message == "no result within 0.7 s"
+    assert "in sleeps" in results["sleeps"].log
+    assert results["passes"].outcome.ending is Ending.COMPLETED
+
+
+def test_a_case_has_a_time_limit_of_its_own(stage: Stage) -> None:
+    result = stage.play(replace(planted("sleeps"), timeout=0.3))["sleeps"]
+    assert result.outcome.error_message == "no result within 0.3 s"
+    assert 0.3 <= result.seconds < 3
+
+
+def test_a_case_that_grows_past_the_memory_limit_is_ended(stage: Stage) -> None:
+    results = stage.play("eats_memory", "passes", limits=replace(LIMITS, memory=250 << 20))
+    assert results["eats_memory"].outcome.ending is Ending.MEMORY_LIMIT
+    assert "the limit is 262144000" in results["eats_memory"].outcome.error_message
+    assert results["passes"].outcome.ending is Ending.COMPLETED
+
+
+def test_endless_output_costs_its_own_case_only(stage: Stage) -> None:
+    results = stage.play("passes", "prints_for_ever", limits=QUICK)
+    assert results["prints_for_ever"].outcome.ending is Ending.TIMEOUT
+    assert "bytes left out" in results["prints_for_ever"].log
+    assert len(results["prints_for_ever"].log) < 40_000
+    assert results["passes"].log == "out of a passing case\n"
+
+
+@posix
+def test_a_grandchild_that_left_the_session_is_gone_after_the_worker(stage: Stage) -> None:
+    result = stage.play("leaves_a_grandchild")["leaves_a_grandchild"]
+    assert gone(result.measures["grandchild"], seconds=0.5)
+
+
+def test_a_death_after_the_result_is_told_with_the_result(stage: Stage) -> None:
+    outcome = stage.ends("crashes_at_exit")
+    assert (outcome.ending, outcome.exit_code) == (Ending.COMPLETED, 9)
+
+
+@posix
+def test_a_death_between_two_cases_is_told_and_charged_once(stage: Stage) -> None:
+    results = stage.play("dies_after_its_result", "sleeps", limits=QUICK)
+    codes = [results[case].outcome.exit_code for case in ("dies_after_its_result", "sleeps")]
+    assert results["dies_after_its_result"].outcome.ending is Ending.COMPLETED
+    assert codes in ([11, None], [None, 11])
+
+
+# Workers that lie
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not a message\n",
+        '"not a table"\n',
+        '{"m": "fnord"}\n',
+        '{"m": "start", "case": "planted/passes", "at": 1}\n',
+        '{"m": "result", "case": "planted/no such", "seconds": 1, "measures": {}}\n',
+        '{"m": "result", "case": "planted/writes_results", "seconds": NaN, "measures": {}}\n',
+        '{"m": "result", "case": "planted/writes_results", "seconds": 1, "measures": []}\n',
+        '{"m": "done"}\n',
+        "[" * 100_000 + "\n",
+    ],
+    ids=lambda text: str(text)[:30].strip(),
+)
+def test_nonsense_in_the_results_is_charged_to_the_case_in_flight(stage: Stage, text: str) -> None:
+    results = stage.play(planted("writes_results", text=text), "passes")
+    assert results["writes_results"].outcome.ending is Ending.GARBLED
+    assert results["writes_results"].outcome.error_message
+    assert results["passes"].outcome == Outcome(Ending.COMPLETED)
+
+
+def test_bytes_that_are_not_text_are_nonsense(stage: Stage) -> None:
+    case = planted("writes_results", text='{"m": "caf\xe9"}\n', encoding="latin-1")
+    assert stage.play(case)["writes_results"].outcome.ending is Ending.GARBLED
+
+
+def test_a_line_without_end_is_nonsense(stage: Stage) -> None:
+    case = planted("writes_results", text="x" * (1 << 20), repeat=10)
+    assert "the limit is 8388608" in stage.play(case)["writes_results"].outcome.error_message
+
+
+def test_a_results_file_that_shrinks_is_nonsense(stage: Stage) -> None:
+    assert stage.ends("truncates_results").error_message == "the results file has become shorter"
+
+
+def test_a_forged_result_is_not_believed(stage: Stage) -> None:
+    result = stage.play(planted("forges_its_result", "forges"))["forges"]
+    assert (result.outcome.ending, result.measures) == (Ending.GARBLED, {})
+
+
+@posix
+@pytest.mark.parametrize("case", ["closes_everything", "closes_the_streams", "opens_too_many"])
+def test_a_case_can_not_take_the_results_channel_away(stage: Stage, case: str) -> None:
+    results = stage.play(case, "passes")
+    assert {result.outcome.ending for result in results.values()} == {Ending.COMPLETED}
+    assert len({result.worker for result in results.values()}) == 1
+
+
+@posix
+def test_output_is_back_after_a_case_that_closed_the_streams(stage: Stage) -> None:
+    assert stage.play("closes_the_streams", "passes")["passes"].log == "out of a passing case\n"
+
+
+def test_a_case_can_not_end_its_section_of_the_log(stage: Stage) -> None:
+    results = stage.play("prints_marks", planted("passes", "after"))
+    assert results["after"].log == "out of a passing case\n"
+    assert results["prints_marks"].log.count("\x1e") == 52
+
+
+# What a worker gets to see
+
+
+def test_no_token_reaches_a_case(stage: Stage) -> None:
+    source = {**os.environ, "GITHUB_TOKEN": "secret", "HF_TOKEN": "secret", "PYTHONPATH": "/elsewhere"}
+    stage.spec = replace(stage.spec, env=clean_environment({"EXTRA": "1"}, source))
+    names = stage.play("shows_environment")["shows_environment"].measures["names"]
+    assert "EXTRA" in names
+    assert not {"GITHUB_TOKEN", "HF_TOKEN", "PYTHONPATH"} & set(names)
+
+
+def test_a_case_finds_stdin_empty(stage: Stage) -> None:
+    assert stage.play("reads_stdin")["reads_stdin"].measures == {"stdin": ""}
+
+
+def test_a_case_starts_in_a_scratch_folder_that_is_deleted(stage: Stage) -> None:
+    results = stage.play("changes_folder", "shows_folder")
+    folder = Path(results["shows_folder"].measures["folder"])
+    assert folder.parent == stage.spec.folder / results["shows_folder"].worker
+    assert not folder.exists()
+
+
+# The run as a whole
+
+
+def test_events_tell_what_is_in_flight(stage: Stage) -> None:
+    stage.play("passes")
+    kinds = [type(event) for event in stage.events]
+    assert kinds == [WorkerStarted, CaseStarted, WorkerEnded]
+    assert stage.events[1] == CaseStarted("worker-1", "planted/passes")
+
+
+def test_an_isolated_case_has_a_process_of_its_own(stage: Stage) -> None:
+    results = stage.play("passes", planted("passes", "again"), isolate=True)
+    assert len({result.measures["pid"] for result in results.values()}) == 2
+
+
+def test_a_stop_cancels_the_case_in_flight_and_begins_no_other(stage: Stage) -> None:
+    begun = lambda: any(isinstance(event, CaseStarted) for event in stage.events)  # noqa: E731
+    results = stage.play("sleeps", "passes", stop=begun)
+    assert {name: result.outcome.ending for name, result in results.items()} == {"sleeps": Ending.CANCELLED}
+
+
+def test_closing_the_iterator_kills_the_worker(stage: Stage) -> None:
+    cases = [planted("passes"), planted("sleeps")]
+    results = run_cases(stage.spec, cases, LIMITS, on_event=stage.events.append)
+    next(results)
+    results.close()  # type: ignore[attr-defined]
+    started = stage.events[0]
+    assert isinstance(started, WorkerStarted)
+    assert gone(started.pid, seconds=0.5)
+
+
+def test_after_three_workers_that_do_not_start_the_rest_is_given_up(stage: Stage) -> None:
+    (stage.spec.folder / "broken/suites").mkdir(parents=True)
+    script = stage.spec.folder / "broken/suites/worker.py"
+    script.write_text("print('no good'); raise SystemExit(5)")
+    stage.spec = replace(stage.spec, suites=stage.spec.folder / "broken")
+    results = stage.play("passes", "raises")
+    assert [(r.outcome.ending, r.outcome.exit_code, r.log) for r in results.values()] == [
+        (Ending.NOT_STARTED, 5, "no good\n")
+    ] * 2
+    assert sum(isinstance(event, WorkerStarted) for event in stage.events) == 3
+
+
+def test_a_worker_that_says_nothing_is_given_up(stage: Stage) -> None:
+    (stage.spec.folder / "mute/suites").mkdir(parents=True)
+    (stage.spec.folder / "mute/suites/worker.py").write_text("import time; time.sleep(600)")
+    stage.spec = replace(stage.spec, suites=stage.spec.folder / "mute")
+    outcome = stage.ends("passes", limits=replace(LIMITS, start_timeout=0.3))
+    assert (outcome.ending, outcome.error_message) == (Ending.NOT_STARTED, "no greeting within 0.3 s")
+
+
+def test_a_python_that_is_not_there_is_told(stage: Stage) -> None:
+    stage.spec = replace(stage.spec, python=Path("/no/such/python"))
+    outcome = stage.ends("passes")
+    assert outcome.ending is Ending.NOT_STARTED
+    assert outcome.error_message
+
+
+def test_many_small_cases_cost_little(stage: Stage) -> None:
+    cases = [planted("passes", f"number{n}") for n in range(300)]
+    stage.play("passes")
+    before = time.monotonic()
+    stage.play(*cases)
+    assert (time.monotonic() - before) / len(cases) < 0.01, "a loaded machine; 0.001 was seen"
+
+
+def pythons() -> list[str]:
+    """Return other interpreters of this machine that a build may need."""
+    command = ["uv", "python", "list", "--only-installed", "--output-format", "json", "--no-python-downloads"]
+    try:
+        listed = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    except (OSError, ValueError, subprocess.CalledProcessError):
+        listed = []
+    found = {tuple(map(int, item["version"].split(".")[:2])): item["path"] for item in listed}
+    for path in Path.home().glob(".pyenv/versions/3.*/bin/python3"):
+        found[tuple(map(int, path.parts[-3].split(".")[:2]))] = str(path)
+    return [path for version, path in sorted(found.items()) if (3, 8) <= version <= (3, 12)]
+
+
+@pytest.mark.parametrize("python", pythons())
+def test_the_worker_runs_on_every_python_that_a_build_needs(stage: Stage, python: str) -> None:
+    stage.spec = replace(stage.spec, python=Path(python))
+    results = stage.play("passes", "raises", "warns", "returns_nonfinite", "exits", "closes_the_streams")
+    endings = [result.outcome.ending.value for result in results.values()]
+    assert endings == ["completed", "exception", "completed", "completed", "exception", "completed"]
+
+
+# A tracker that dies
+
+
+@posix
+def test_a_worker_and_what_it_started_die_with_the_tracker(stage: Stage) -> None:
+    code = f"""
+        from pathlib import Path
+        from tracker.matrix import Case
+        from tracker.workers import *
+        cases = [Case("planted/passes", "planted", "passes"),
+                 Case("planted/hang", "planted", "leaves_a_grandchild", {{"hang": True}})]
+        folders = map(Path, {[sys.executable, str(stage.spec.suites), str(stage.spec.folder)]!r})
+        spec = WorkerSpec(*folders, {NO_BUILD!r}, "absent", {ENV!r})
+        for result in run_cases(spec, cases, WorkerLimits()):
+            pass
+    """
+    tracker = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)])
+    note = stage.spec.folder / "worker-1/scratch/grandchild"
+    while not (note.exists() and note.read_text()):
+        time.sleep(0.02)
+    worker = psutil.Process(tracker.pid).children()[-1].pid
+    tracker.kill()
+    tracker.wait()
+    assert gone(worker)
+    assert gone(int(note.read_text()))
+    assert [(r.case, r.outcome.ending) for r in salvage(stage.spec.folder)] == [
+        ("planted/passes", Ending.COMPLETED)
+    ]
+
+
+def test_finished_cases_are_salvaged_with_their_measures(stage: Stage) -> None:
+    stage.play("passes", "exits_at_once", "raises")
+    saved = {result.case: result for result in salvage(stage.spec.folder)}
+    assert set(saved) == {"planted/passes", "planted/raises"}
+    assert saved["planted/passes"].measures["value"] == 1.0
+    assert saved["planted/raises"].worker == "worker-2"
+
+
+def test_nothing_is_salvaged_from_ruins(tmp_path: Path) -> None:
+    for number, text in enumerate(["", "[]", '{"nonce": 1, "cases": 3}', '{"nonce": "a", "cases": []}']):
+        (tmp_path / f"worker-{number + 1}").mkdir()
+        (tmp_path / f"worker-{number + 1}/request.json").write_text(text)
+    (tmp_path / "worker-4/results.jsonl").write_bytes(b"\xff\n")
+    assert salvage(tmp_path) == []
+
+
+# The conversation
+
+
+def hello(talk: Conversation) -> Conversation:
+    talk.hear(json.dumps({"m": "hello", "protocol": protocol.PROTOCOL, "nonce": "n"}).encode())
+    return talk
+
+
+def test_a_stranger_is_not_listened_to() -> None:
+    with pytest.raises(Garbled, match="greeting"):
+        Conversation("mine", []).hear(b'{"m": "hello", "protocol": 1, "nonce": "other"}')
+
+
+def test_a_result_is_taken_once() -> None:
+    talk = hello(Conversation("n", ["a"]))
+    talk.hear(b'{"m": "start", "case": "a", "at": 1}')
+    result = b'{"m": "result", "case": "a", "seconds": 1, "measures": {}}'
+    assert isinstance(talk.hear(result), Reported)
+    with pytest.raises(Garbled, match="not in flight"):
+        talk.hear(result)
+
+
+def test_numbers_that_can_not_be_stored_are_refused() -> None:
+    for text in (b'{"a": 1e999}', b'{"a": 99999999999999999999}', b'{"a": NaN}'):
+        with pytest.raises(Garbled):
+            parse(text)
+
+
+WORDS = st.sampled_from(["m", "case", "at", "seconds", "measures", "error", "warnings"])
+VALUES: st.SearchStrategy[object] = st.sampled_from(
+    ["start", "result", "done", "a", 1, -1, True, None, [], {}]
+)
+MESSAGES = st.dictionaries(WORDS, VALUES).map(lambda message: json.dumps(message).encode())
+
+
+@given(st.binary() | st.text().map(str.encode) | MESSAGES)
+def test_nothing_but_garbled_is_ever_raised(line: bytes) -> None:
+    talk = hello(Conversation("n", ["a"]))
+    for _ in range(2):
+        try:
+            talk.hear(line)
+        except Garbled as error:
+            assert len(str(error)) < 1000
+
+
+@given(st.lists(st.binary(max_size=20)))
+def test_lines_come_whole_however_they_are_cut(parts: list[bytes]) -> None:
+    lines = Lines()
+    got = [line for part in parts for line in lines.feed(part)]
+    assert got == b"".join(parts).split(b"\n")[:-1]
+
+
+# The log
+
+
+@given(st.data())
+def test_the_log_is_cut_at_marks_however_they_are_cut(data: st.DataObject) -> None:
+    texts = data.draw(st.lists(st.text("ab\x1e\n d", max_size=12), min_size=3, max_size=3))
+    stream = "".join(
+        f"{protocol.mark('n', case)}\n{text}{protocol.mark('n', '')}\n"
+        for case, text in zip("xyz", texts, strict=True)
+    ).encode()
+    log = CaseLog("n", "xyz", 1000)
+    size = data.draw(st.integers(1, 30))
+    for at in range(0, len(stream), size):
+        log.feed(stream[at : at + size])
+    log.close()
+    assert [log.take(case) for case in "xyz"] == texts
+
+
+def test_the_text_of_a_case_that_did_not_end_is_had_when_the_process_has() -> None:
+    log = CaseLog("n", ["x"], 100)
+    log.feed(f"before\n{protocol.mark('n', 'x')}\nhalf a line\x1edml".encode())
+    log.close()
+    assert (log.take("x"), log.take("")) == ("half a line\x1edml", "before\n")
+
+
+# Small things
+
+
+def test_the_stand_ins_never_hide_real_directx() -> None:
+    packages = PurePosixPath("/env/site-packages")
+    assert library_path(packages, "real", "/mine") == "/mine"
+    assert library_path(packages, "stand-in", "/mine") == "/mine:/env/site-packages/torch_directml"
+    assert library_path(packages, "stand-in", "") == "/env/site-packages/torch_directml"
+    assert library_path(packages, "absent") == ""
+
+
+def test_no_memory_setting_means_most_of_the_machine() -> None:
+    total = psutil.virtual_memory().total
+    assert limits_from(WorkerSettings()).memory == int(total * 0.8)
+    assert limits_from(WorkerSettings(memory_gb=2)).memory == 2_000_000_000
