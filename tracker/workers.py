@@ -11,7 +11,6 @@ import json
 import os
 import re
 import secrets
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -74,9 +73,10 @@ def limits_from(settings: WorkerSettings) -> WorkerLimits:
 class WorkerSpec:
     """What workers are started with.
 
-    ``suites`` is the folder that holds a copy of the package ``suites`` and nothing else of ours (see
-    ``copy_suites``), ``folder`` gets one folder per worker, ``track`` and ``directx`` go into the request
-    (``suites/protocol.py``), ``env`` is the whole environment.
+    ``suites`` is a folder that holds a copy of the package ``suites`` and nothing else: a worker puts it on
+    its ``sys.path``, and beside the original stand the tracker and its libraries. ``folder`` gets one folder
+    per worker, ``track`` and ``directx`` go into the request (``suites/protocol.py``), ``env`` is the whole
+    environment.
     """
 
     python: Path
@@ -216,8 +216,8 @@ class _Worker:
         with process, self._results.open("rb") as file:
             self._on_event(WorkerStarted(self.name, process.pid))
             yield from self._listen(process, file)
-            cause = process.check() or Cause.STOPPED
-            self._ended = process.end(cause)
+            overdue = self._trouble is not None and self._trouble[0] is Ending.TIMEOUT
+            self._ended = process.end(process.check() or (Cause.TIMEOUT if overdue else Cause.STOPPED))
         self._on_event(WorkerEnded(self.name, self._ended))
         files.remove_tree(self._folder / _SCRATCH)
         yield from self._last_results()
@@ -467,16 +467,6 @@ def _heard(talk: Conversation, file: Any) -> Iterator[Started | Reported | None]
                 yield talk.hear(line)
     except Garbled:
         return
-
-
-def copy_suites(source: Path, folder: Path) -> Path:
-    """Copy the package ``suites`` into a folder of its own and return that folder, for ``WorkerSpec.suites``.
-
-    A worker puts that folder on ``sys.path``; beside the original stand the tracker and its libraries.
-    """
-    ignored = shutil.ignore_patterns("__pycache__", "*.pyc", "*.pyo")
-    shutil.copytree(source, folder / "suites", ignore=ignored, dirs_exist_ok=True)
-    return folder
 
 
 def library_path(

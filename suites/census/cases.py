@@ -60,10 +60,15 @@ def api(context: Context) -> Measures:
 
 
 def adapters(context: Context) -> Measures:
-    """List the adapters by name, in the order of this build's own index. Never makes a device."""
+    """List the adapters by name, in the order of this build's own index. Never makes a device.
+
+    All is None where the build has no such functions.
+    """
     if context.directx != "real":
         raise RuntimeError(f"not asked: DirectX is {context.directx} here, and asking may end the process")
     module: Any = context.build()
+    if not hasattr(module, "device_count"):  # a build that is torch itself
+        return {"available": None, "count": None, "default": None, "adapters": []}
     count = int(module.device_count())
     return {
         "available": bool(module.is_available()),

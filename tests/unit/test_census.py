@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tests.unit.test_process import ENV
-from tests.unit.test_workers import ROOT, Stage
+from tests.unit.test_workers import ROOT, Stage, copy_suites
 from tracker.matrix import Case
 from tracker.model import Ending
-from tracker.workers import CaseResult, WorkerSpec, copy_suites
+from tracker.workers import CaseResult, WorkerSpec
 
 NEW_TORCH = """
 __version__ = "9.9"
@@ -109,7 +109,8 @@ class Census(Stage):
 
 @pytest.fixture
 def census(tmp_path: Path) -> Census:
-    folder = copy_suites(ROOT / "suites", tmp_path / "copy")
+    folder = tmp_path / "copy"
+    copy_suites(folder)
     for module, text in [("torch", NEW_TORCH), ("planted_build", BUILD)]:
         (folder / module).mkdir()
         (folder / module / "__init__.py").write_text(text)
@@ -183,6 +184,11 @@ def test_adapters_are_named_without_the_nul_at_their_end(census: Census) -> None
             {"index": 1, "name": "Planted GPU", "float64": False},
         ],
     }
+
+
+def test_a_build_without_such_functions_names_no_adapters(census: Census) -> None:
+    census.spec = replace(census.spec, track={**TRACK, "module": "torch", "torch_own": True})
+    assert census.measure("adapters") == {"available": None, "count": None, "default": None, "adapters": []}
 
 
 @pytest.mark.parametrize("directx", ["stand-in", "absent"])

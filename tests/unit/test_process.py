@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tracker import process_windows
@@ -91,6 +91,7 @@ def test_a_tree_that_will_not_die_is_given_up_after_our_patience() -> None:
 # The log
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(max_size=50)), st.integers(0, 40))
 def test_a_log_keeps_its_beginning_and_its_end_and_counts_the_rest(parts: list[bytes], size: int) -> None:
     log, whole = BoundedLog(size), b"".join(parts)
@@ -278,6 +279,7 @@ def test_the_structures_of_the_job_object_have_the_sizes_of_winnt_h() -> None:
 # The environment
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from(

@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suites import protocol
@@ -34,7 +34,6 @@ from tracker.workers import (
     WorkerLimits,
     WorkerSpec,
     WorkerStarted,
-    copy_suites,
     library_path,
     limits_from,
     run_cases,
@@ -47,9 +46,14 @@ QUICK = replace(LIMITS, case_timeout=0.7)
 NO_BUILD = {"name": "planted", "package": "planted", "module": "", "dispatch_keys": []}
 
 
+def copy_suites(folder: Path) -> None:
+    shutil.copytree(ROOT / "suites", folder / "suites", ignore=shutil.ignore_patterns("__pycache__"))
+
+
 @pytest.fixture(scope="session")
 def suites(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = copy_suites(ROOT / "suites", tmp_path_factory.mktemp("copy"))
+    folder = tmp_path_factory.mktemp("copy")
+    copy_suites(folder)
     shutil.copytree(ROOT / "tests/planted_suite/planted", folder / "suites/planted")
     return folder
 
@@ -483,6 +487,7 @@ VALUES: st.SearchStrategy[object] = st.sampled_from(
 MESSAGES = st.dictionaries(WORDS, VALUES).map(lambda message: json.dumps(message).encode())
 
 
+@settings(deadline=None)
 @given(st.binary() | st.text().map(str.encode) | MESSAGES)
 def test_nothing_but_garbled_is_ever_raised(line: bytes) -> None:
     talk = hello(Conversation("n", ["a"]))
@@ -493,6 +498,7 @@ def test_nothing_but_garbled_is_ever_raised(line: bytes) -> None:
             assert len(str(error)) < 1000
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(max_size=20)))
 def test_lines_come_whole_however_they_are_cut(parts: list[bytes]) -> None:
     lines = Lines()
@@ -503,6 +509,7 @@ def test_lines_come_whole_however_they_are_cut(parts: list[bytes]) -> None:
 # The log
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_the_log_is_cut_at_marks_however_they_are_cut(data: st.DataObject) -> None:
     texts = data.draw(st.lists(st.text("ab\x1e\n d", max_size=12), min_size=3, max_size=3))
