@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 
 from suites import protocol
 from tests.unit.test_process import ENV, gone, posix
+from tracker.case_log import CaseLog
 from tracker.config import WorkerSettings
 from tracker.conversation import Conversation, Garbled, Lines, Reported, parse
 from tracker.matrix import Case
 from tracker.model import Ending, Outcome
 from tracker.process import clean_environment
 from tracker.workers import (
-    CaseLog,
     CaseResult,
     CaseStarted,
     WorkerEnded,
