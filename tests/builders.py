@@ -11,7 +11,9 @@ from tracker.model import Build, BuildFile, Confidence, Platform, State, Verdict
 DAY = datetime(2024, 9, 15, tzinfo=UTC)
 
 
-def build(version: str, *, yanked: str | None = None, uploaded: datetime = DAY, track: str = "torch-directml") -> Build:
+def build(
+    version: str, *, yanked: str | None = None, uploaded: datetime = DAY, track: str = "torch-directml"
+) -> Build:
     """Return a build with one wheel."""
     name = f"torch_directml-{version}-cp312-cp312-win_amd64.whl"
     file = BuildFile(name, f"https://example.org/{name}", "0" * 64, 10, uploaded, yanked=yanked)
@@ -60,7 +62,9 @@ def view(version: str, **changes: Any) -> BuildView:
         "yanked": False,
         "pythons": ("3.10", "3.12"),
         "torch": "2.4.1",
-        "wheels": {platform: wheel(version, platform=platform) for platform in (Platform.LINUX, Platform.WINDOWS)},
+        "wheels": {
+            platform: wheel(version, platform=platform) for platform in (Platform.LINUX, Platform.WINDOWS)
+        },
         "kernels": {"PrivateUse1": frozenset({"aten::add.out", "aten::mul.out"})},
         "api": {"device": "(device_id=None)"},
         "verdicts": {("census/import", "none"): verdict(State.PASS)},

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 
 from tracker.changes import ChangeKind, compare
 from tracker.model import Platform, Verdict, WheelFacts
@@ -196,4 +197,4 @@ def _unknown(old: BuildView, new: BuildView) -> list[str]:
 
 def pairs(versions: Sequence[str]) -> list[tuple[str, str]]:
     """Return neighbouring pairs of versions, oldest first."""
-    return list(zip(versions, versions[1:], strict=False))
+    return list(pairwise(versions))

@@ -93,14 +93,23 @@ class Environments:
     """The environments of one home folder.
 
     ``run`` runs ``uv`` and the interpreters; it is handed in, so that this module starts no process itself.
+    ``library_folders`` are looked through for libraries of the host that its loader does not find.
     """
 
-    def __init__(self, home: Path, settings: EnvironmentSettings, index: str, run: RunTool) -> None:
+    def __init__(
+        self,
+        home: Path,
+        settings: EnvironmentSettings,
+        index: str,
+        run: RunTool,
+        library_folders: Sequence[Path] = (),
+    ) -> None:
         self.folder = home / "envs"
         self.trash = home / "trash"
         self.settings = settings
         self.index = index
         self.run = run
+        self.library_folders = library_folders
 
     def find(self, recipe: Recipe) -> Environment | None:
         """Return the recipe's environment when it exists and still holds what it should, else None."""
@@ -192,6 +201,16 @@ class Environments:
             raise EnvironmentProblem(reason, slug=uv_slug(reason), ours=uv_is_outside(reason))
         return output.strip()
 
+    def provide_python(self, minor: str) -> tuple[str, Path] | None:
+        """Let uv install a Python of its own; return its full version and path, or None where it can not."""
+        try:
+            self._uv("python", "install", minor)
+            path = self._uv("python", "find", "--managed-python", minor).splitlines()[-1]
+            version = self._uv("python", "find", "--managed-python", "--show-version", minor).splitlines()[-1]
+        except (EnvironmentProblem, IndexError):
+            return None
+        return version, Path(path)
+
     def _problem(self, folder: Path, recipe: Recipe) -> EnvironmentProblem | None:
         """Say why the environment does not hold the build under test, or None. Imports nothing."""
         question = (
@@ -222,7 +241,7 @@ class Environments:
                 continue
             load = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
             code, _ = self.run([str(interpreter(folder)), "-I", "-c", load, library.name], 60)
-            if code != 0:
+            if code != 0 and not any((place / library.name).exists() for place in self.library_folders):
                 return EnvironmentProblem(
                     f"this host lacks {library.name}: {library.hint}",
                     slug="missing-library",
@@ -254,11 +273,19 @@ class Environments:
             return
         self.trash.mkdir(parents=True, exist_ok=True)
         rename(folder, self.trash / f"{folder.name}-{secrets.token_hex(4)}")
-        self.sweep()
+        self._empty_trash()
+
+    def _empty_trash(self) -> None:
+        for folder in self.trash.glob("*"):
+            remove_tree(folder)
 
     def sweep(self) -> None:
-        """Delete what lies in the trash, and what an interrupted installation left."""
-        for folder in [*self.trash.glob("*"), *self.folder.glob(".*-*")]:
+        """Delete what lies in the trash, and what an interrupted installation left.
+
+        Must be called only by who holds the home's run lock: an installation that goes on looks the same.
+        """
+        self._empty_trash()
+        for folder in self.folder.glob(".*-*"):
             remove_tree(folder)
 
 

@@ -49,7 +49,18 @@ class IndexProblem(OutsideError):
 
 
 class WheelError(OutsideError):
-    """A wheel could not be fetched, or is not what the index promised."""
+    """A wheel could not be fetched, or is not what the index promised.
+
+    ``ours`` is True when that says nothing about the build (the network, the disk); ``slug`` is the stable
+    reason for the verdict.
+    """
+
+    def __init__(
+        self, message: str, *, slug: str = "bad-wheel", ours: bool = False, hint: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.slug = slug
+        self.ours = ours
 
 
 class EnvironmentProblem(OutsideError):

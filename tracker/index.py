@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+MISMATCH = "hash-mismatch"
+"""The reason of a file that is not what the index promised."""
+
 _JSON = "application/vnd.pypi.simple.v1+json"
 _PAGE_LIMIT = 64 * 2**20
 _WHEEL_LIMIT = 4 * 2**30
@@ -67,8 +70,17 @@ class IndexAnswer:
 class _Failed(Exception):
     """One try failed. ``again``: another may do better; ``wait``: the seconds we were told to wait."""
 
-    def __init__(self, what: str, *, again: bool = False, wait: float | None = None, hint: str = "") -> None:
+    def __init__(
+        self,
+        what: str,
+        *,
+        again: bool = False,
+        wait: float | None = None,
+        hint: str = "",
+        slug: str = "index-unreachable",
+    ) -> None:
         super().__init__(what)
+        self.slug = slug
         self.what = what
         self.again = again
         self.wait = wait
@@ -124,15 +136,23 @@ class PackageIndex:
             if not _is_cached(place, file):
                 self._fetch_to(place, file, progress or (lambda _: None))
         except EntryProblem as problem:
-            raise WheelError(f"{quoted(file.filename)} can not be fetched: {problem}") from None
+            raise WheelError(
+                f"{quoted(file.filename)} can not be fetched: {problem}", slug="bad-file"
+            ) from None
         except _Failed as problem:
             raise WheelError(
-                f"{file.filename} can not be fetched: {problem.what}", hint=problem.hint
+                f"{file.filename} can not be fetched: {problem.what}",
+                slug=problem.slug,
+                ours=problem.slug != MISMATCH,
+                hint=problem.hint,
             ) from None
         except OSError as error:
             reason = error.strerror or type(error).__name__
             raise WheelError(
-                f"{file.filename} can not be kept in the cache: {reason}", hint="is the disk full?"
+                f"{file.filename} can not be kept in the cache: {reason}",
+                slug="cache",
+                ours=True,
+                hint="is the disk full?",
             ) from error
         return place
 
@@ -193,6 +213,7 @@ class PackageIndex:
             raise _Failed(
                 f"its sha256 is {digest.hexdigest()}, the index promised {file.sha256.lower()}",
                 hint="the file was changed on its way or on the index; do not install it",
+                slug=MISMATCH,
             )
 
     @cached_property

@@ -64,8 +64,13 @@ def directx(environment: Mapping[str, str]) -> str:
     """
     if sys.platform == "win32":
         return "real"
+    return "real" if has_directx(library_folders(environment)) else "stand-in"
+
+
+def library_folders(environment: Mapping[str, str]) -> list[Path]:
+    """Return the folders of Linux in which a worker with these extra variables finds DirectX."""
     paths = [Path(part) for part in environment.get("LD_LIBRARY_PATH", "").split(os.pathsep) if part]
-    return "real" if has_directx([*paths, WSL_LIBRARIES]) else "stand-in"
+    return [*paths, WSL_LIBRARIES]
 
 
 def has_directx(folders: Iterable[Path]) -> bool:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from tracker.errors import IndexProblem
 from tracker.home import Home
-from tracker.index import index_changes
-from tracker.model import Build, IndexChange, PollResult
+from tracker.index import UNKNOWN_UPLOAD, index_changes
+from tracker.model import Build, BuildFile, IndexChange, PollResult
 from tracker.trackfile import Track
 
 
@@ -33,8 +33,13 @@ def poll(home: Home, track: Track) -> Polled:
         raise
     known = {build.version: build for build in home.store.known_builds(track.name)}
     listed = {version: build for version, build in known.items() if build.files}
-    changes = tuple(index_changes(listed, answer.builds))
-    for build in changed_builds(listed, answer.builds):
+    seen = [completed(build, listed.get(build.version)) for build in answer.builds]
+    if not answer.url.startswith(url.rstrip("/")):
+        # A mirror may lag behind, so what it lacks is not gone.
+        named = {build.version for build in seen}
+        seen += [build for version, build in listed.items() if version not in named]
+    changes = tuple(index_changes(listed, seen))
+    for build in changed_builds(listed, seen):
         home.journal.append(build)
     for change in changes:
         home.journal.append(change)
@@ -44,6 +49,22 @@ def poll(home: Home, track: Track) -> Polled:
     home.journal.append(result)
     home.store.refresh()
     return Polled(result, changes)
+
+
+def completed(build: Build, known: Build | None) -> Build:
+    """Return a build with the times and sizes on record where the index (a mirror) left them out.
+
+    A file is the same when its hash is.
+    """
+    record = {file.sha256: file for file in known.files} if known else {}
+    files = tuple(_completed_file(file, record.get(file.sha256, file)) for file in build.files)
+    dated = [file.uploaded for file in files if file.uploaded != UNKNOWN_UPLOAD]
+    return replace(build, files=files, uploaded=min(dated, default=build.uploaded))
+
+
+def _completed_file(file: BuildFile, known: BuildFile) -> BuildFile:
+    uploaded = known.uploaded if file.uploaded == UNKNOWN_UPLOAD else file.uploaded
+    return replace(file, uploaded=uploaded, size=file.size or known.size)
 
 
 def changed_builds(known: dict[str, Build], seen: Sequence[Build]) -> list[Build]:

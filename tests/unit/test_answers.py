@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,7 +29,10 @@ def test_coming_and_going_is_told_as_it_was() -> None:
 
 
 def test_a_change_inside_a_gap_is_told_as_a_range() -> None:
-    assert history("45", measured="1245") == "absent from 1 to 2, not measured in 3, native (changed after 2) since 4"
+    assert (
+        history("45", measured="1245")
+        == "absent from 1 to 2, not measured in 3, native (changed after 2) since 4"
+    )
 
 
 def test_without_any_census_nothing_is_claimed() -> None:
@@ -43,7 +48,7 @@ def test_since_is_the_start_of_the_last_unbroken_stretch() -> None:
 def test_spans_cover_every_build_once_and_neighbours_differ(row: list[Presence]) -> None:
     parts = spans([(str(i), presence) for i, presence in enumerate(row)])
     assert sum(span.builds for span in parts) == len(row)
-    assert all(a.presence is not b.presence for a, b in zip(parts, parts[1:], strict=False))
+    assert all(a.presence is not b.presence for a, b in pairwise(parts))
 
 
 OPERATORS = ["aten::add", "aten::add.out", "aten::addmm", "aten::native_layer_norm", "torchvision::nms"]

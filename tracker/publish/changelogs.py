@@ -47,7 +47,7 @@ def sections(log: Changelog) -> list[Section]:
     parts = [
         Section("Package", tuple(_fact(change) for change in log.package)),
         *(
-            Section(f"{PLATFORM_NAMES[platform]} wheel", tuple(_wheel_lines(changes, log)))
+            Section(f"{PLATFORM_NAMES[platform]} wheel", tuple(wheel_lines(changes, _measured(log))))
             for platform, changes in sorted(log.wheels.items(), reverse=True)
         ),
         Section("Kernels", tuple(_kernel_lines(log))),
@@ -66,7 +66,7 @@ def _step(old: str | None, new: str | None) -> str:
     return f"{old or 'unknown'} -> {new or 'unknown'}"
 
 
-_WHEEL_LABELS: Mapping[str, str] = {
+WHEEL_LABELS: Mapping[str, str] = {
     "directml-version": "DirectML",
     "directml-build": "DirectML's own text",
     "directml-size": "DirectML size",
@@ -82,19 +82,25 @@ _WHEEL_LABELS: Mapping[str, str] = {
 }
 
 
-def _wheel_lines(changes: Sequence[WheelChange], log: Changelog) -> Iterator[Line]:
-    """Say what differs in a wheel; what a census measured better is left to the sections on it."""
-    measured = (("operators-", bool(log.kernels)), ("api-", log.api_compared))
+def wheel_lines(changes: Sequence[WheelChange], left_out: Sequence[str] = ()) -> Iterator[Line]:
+    """Say what differs in a wheel; fields that begin with a text of ``left_out`` are told elsewhere."""
     for change in changes:
-        if any(better and change.field.startswith(slug) for slug, better in measured):
+        if change.field.startswith(tuple(left_out)):
             continue
-        label = _WHEEL_LABELS.get(change.field, change.field)
+        label = WHEEL_LABELS.get(change.field, change.field)
         if change.names:
             yield Line(label, names=change.names)
         elif change.field.endswith("-size"):
             yield Line(label, _sizes(change.old, change.new))
         else:
             yield Line(label, _step(change.old, change.new))
+
+
+def _measured(log: Changelog) -> list[str]:
+    """Return the fields of a wheel that a census measured better, and which have sections of their own."""
+    return [
+        slug for slug, better in (("operators-", bool(log.kernels)), ("api-", log.api_compared)) if better
+    ]
 
 
 def _sizes(old: str, new: str) -> str:
@@ -155,11 +161,12 @@ def as_text(log: Changelog) -> str:
         lines += ["", NOTHING]
     for part in sections(log):
         lines += ["", part.title]
-        lines += [row for line in part.lines for row in _text_rows(line)]
+        lines += [row for line in part.lines for row in text_rows(line)]
     return "\n".join(lines) + "\n"
 
 
-def _text_rows(line: Line) -> list[str]:
+def text_rows(line: Line) -> list[str]:
+    """Return a line for a terminal, long lists of names wrapped."""
     if not line.names:
         return [f"  {line.label:<22} {line.text}".rstrip() if line.label else f"  {line.text}"]
     mark = f"    {line.label} " if len(line.label) == 1 else f"  {line.label}: "

@@ -1,0 +1,10 @@
+-- Every observation of the cases whose id contains a text, oldest build first. $track: the track. $text: part of
+-- a case id. $version: one build, or NULL for all.
+SELECT
+    o.version, o.case_id, o.adapter, o.machine, o.suite_digest, o.environment, o.run, o.attempt, o.started, o.seconds,
+    o.state, o.reason, o.message, o.outcome, o.log, v.state AS verdict, v.confidence
+FROM observation AS o
+LEFT JOIN verdict AS v USING (track, version, suite, case_id, adapter, machine, suite_digest)
+LEFT JOIN version_rank AS r ON (r.track, r.version) = (o.track, o.version)
+WHERE o.track = $track AND contains(o.case_id, $text) AND ($version IS NULL OR o.version = $version)
+ORDER BY r.rank, o.case_id, o.adapter, o.logged_at, o.segment, o.seq;

@@ -1,0 +1,302 @@
+"""The command line: what can be asked for, and how errors and exit codes reach the shell.
+
+Each command is a few lines: it opens the home folder, lets a workflow do the work, and prints the answer. What
+a query does not need is not imported, because a question must be answered in a moment.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tracker import console
+from tracker.config import home_folder
+from tracker.errors import Exit, TrackerError, UsageError
+from tracker.home import Home
+
+app = typer.Typer(
+    name="dmltrack",
+    help="What changed between two torch-directml builds, and does build X fix bug Y?",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print data as JSON.")]
+TrackName = Annotated[str, typer.Option("--track", help="The package to follow; see tracker/tracks.")]
+DEFAULT_TRACK = "torch-directml"
+
+
+def _home() -> Home:
+    return Home(home_folder())
+
+
+@app.callback()
+def options(
+    home: Annotated[
+        Path | None, typer.Option("--home", help="The home folder, instead of DMLTRACK_HOME or the default.")
+    ] = None,
+) -> None:
+    """Look at every torch-directml build: measure it, compare it, answer for it."""
+    if home is not None:
+        os.environ["DMLTRACK_HOME"] = str(home.expanduser().absolute())
+
+
+@app.command()
+def doctor(json: Json = False, track: TrackName = DEFAULT_TRACK) -> None:
+    """Check that this machine has all that a run needs."""
+    from tracker.doctor import Health, examine
+
+    home = _home()
+    checks = list(examine(home, home.track(track)))
+    if json:
+        console.say(console.as_json(checks))
+    else:
+        for check in checks:
+            console.say(f"{check.health:<8} {check.name}: {check.detail}")
+            if check.hint and check.health is not Health.PASS:
+                console.say(f"{'':<8} hint: {check.hint}")
+    if any(check.health is Health.FAIL for check in checks):
+        raise typer.Exit(Exit.OUTSIDE)
+
+
+@app.command()
+def poll(json: Json = False, track: TrackName = DEFAULT_TRACK) -> None:
+    """Ask the index what is new."""
+    from tracker.poll import poll as ask
+
+    home = _home()
+    polled = ask(home, home.track(track))
+    if json:
+        return console.say(console.as_json(polled))
+    for warning in polled.result.warnings:
+        console.note(f"warning: {warning}")
+    for change in polled.changes:
+        console.say(f"{change.kind}: {change.version} {change.subject}".rstrip())
+    console.note(f"{polled.result.builds} builds of {track} on the index, {len(polled.changes)} changes")
+    return None
+
+
+@app.command()
+def builds(json: Json = False, track: TrackName = DEFAULT_TRACK) -> None:
+    """List every build that is known, oldest first."""
+    from tracker.views import build_rows
+
+    home = _home()
+    rows = build_rows(home, home.track(track))
+    _note_age(home)
+    if json:
+        return console.say(console.as_json(rows))
+    if not rows:
+        console.note("no build is known yet; 'dmltrack poll' asks the index")
+    heads = ("version", "uploaded", "pythons", "torch", "DirectML", "kernels", "status")
+    console.table(heads, (row.cells() for row in rows))
+    return None
+
+
+@app.command()
+def inspect(
+    build: Annotated[str, typer.Argument(help="A version, the end of one (240914), or 'newest'.")],
+    other: Annotated[str | None, typer.Argument(help="A second build, to compare the first with.")] = None,
+    platform: Annotated[str, typer.Option(help="win or linux: whose wheel to read.")] = "win",
+    json: Json = False,
+    track: TrackName = DEFAULT_TRACK,
+) -> None:
+    """Read a build's wheel without installing it, or say what differs between two."""
+    from tracker.inspection import inspect_build, wanted_platform
+    from tracker.publish.wheel_text import comparison_lines, facts_lines
+    from tracker.wheel_changes import wheel_changes
+
+    home = _home()
+    where = wanted_platform(platform)
+    first = inspect_build(home, home.track(track), build, where)
+    if other is None:
+        return _show(first, json, facts_lines(first))
+    changes = wheel_changes(first, inspect_build(home, home.track(track), other, where))
+    return _show(changes, json, comparison_lines(changes))
+
+
+@app.command()
+def run(
+    builds: Annotated[list[str] | None, typer.Argument(help="Builds to run; none: the newest two.")] = None,
+    all_builds: Annotated[str | None, typer.Option("--builds", help="'all', or builds by commas.")] = None,
+    suites: Annotated[str, typer.Option(help="Suites by commas, or 'all'.")] = "all",
+    track: TrackName = DEFAULT_TRACK,
+    retry: Annotated[bool, typer.Option("--retry", help="Also run again what was inconclusive.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Run again everything that is asked for.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not ask the index what is new.")] = False,
+    plan_only: Annotated[bool, typer.Option("--plan", help="Say what would run, and stop.")] = False,
+    json: Json = False,
+) -> None:
+    """Install builds, run the suites in each, and tell what changed. Goes on where it was interrupted."""
+    from tracker.cli_run import run_command
+    from tracker.running import Wish
+
+    words = [*(builds or []), *(all_builds.split(",") if all_builds else [])]
+    wish = Wish(tuple(words), tuple(suites.split(",")), track, retry, again, offline, plan_only, json)
+    raise typer.Exit(run_command(_home(), wish))
+
+
+@app.command()
+def changelog(
+    builds: Annotated[
+        list[str] | None, typer.Argument(help="OLD NEW, or NEW against the one before it.")
+    ] = None,
+    all_builds: Annotated[bool, typer.Option("--all", help="Every build against the one before it.")] = False,
+    form: Annotated[str, typer.Option("--format", help="text, md or json.")] = "text",
+    json: Json = False,
+    track: TrackName = DEFAULT_TRACK,
+) -> None:
+    """Tell what changed between builds: wheel, kernels, Python API, verdicts."""
+    from tracker.publish.changelogs import FORMATS
+    from tracker.views import changelogs
+
+    form = "json" if json else form
+    if form not in FORMATS:
+        raise UsageError(f"there is no format '{form}'", hint=f"known formats: {', '.join(FORMATS)}")
+    home = _home()
+    logs = changelogs(home, home.track(track), builds or [], everything=all_builds)
+    _note_age(home)
+    console.say(FORMATS[form](logs).rstrip("\n"))
+
+
+@app.command()
+def ops(
+    name: Annotated[str, typer.Argument(help="An operator: layer_norm, aten::add.out.")],
+    json: Json = False,
+    track: TrackName = DEFAULT_TRACK,
+) -> None:
+    """Tell since which build an operator is a native kernel, and when it came and went."""
+    from tracker.answers import sentence
+    from tracker.views import operator_histories
+
+    home = _home()
+    histories = operator_histories(home, home.track(track), name)
+    _note_age(home)
+    if json:
+        rows = [{**_fields(history), "says": sentence(history)} for history in histories]
+        console.say(console.as_json(rows))
+    for history in () if json else histories:
+        console.say(f"{history.operator} [{history.dispatch_key}]: {sentence(history)}")
+    if not histories:
+        console.note(f"no measured build registers an operator like '{name}'")
+        raise typer.Exit(Exit.INCONCLUSIVE)
+
+
+@app.command()
+def explain(
+    case: Annotated[str, typer.Argument(help="A case, such as census/import; a part of its name will do.")],
+    build: Annotated[str | None, typer.Option("--build", help="Only this build.")] = None,
+    json: Json = False,
+    track: TrackName = DEFAULT_TRACK,
+) -> None:
+    """Show the evidence behind verdicts: every observation of a case."""
+    from tracker.views import evidence
+
+    home = _home()
+    rows = evidence(home, home.track(track), case, build)
+    _note_age(home)
+    if json:
+        return console.say(console.as_json(rows))
+    for row in rows:
+        console.say("\n".join(row.lines()))
+    if not rows:
+        console.note(f"nothing was observed of a case like '{case}'")
+        raise typer.Exit(Exit.INCONCLUSIVE)
+    return None
+
+
+@app.command()
+def sql(
+    query: Annotated[str, typer.Argument(help="A query; db/README.md has the tables.")],
+    json: Json = False,
+) -> None:
+    """Ask the database in SQL. It can not be changed by this."""
+    home = _home()
+    answer = home.store.sql(query)
+    _note_age(home)
+    if json:
+        rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+        return console.say(console.as_json(rows))
+    console.table(answer.columns, answer.rows)
+    return None
+
+
+@app.command()
+def config(json: Json = False) -> None:
+    """Show every setting with the place its value came from."""
+    home = _home()
+    rows = home.loaded.rows()
+    if json:
+        named = [{"name": name, "value": value, "source": source} for name, value, source in rows]
+        return console.say(console.as_json({"home": str(home.folder), "settings": named}))
+    console.say(f"home folder: {home.folder}")
+    console.table(("setting", "value", "from"), rows)
+    return None
+
+
+@app.command()
+def rebuild() -> None:
+    """Make the database anew from the journal."""
+    import time
+
+    home = _home()
+    started = time.monotonic()
+    home.store.rebuild()
+    [row] = home.store.query("totals")
+    console.note(f"{row['observations']} observations in {console.duration(time.monotonic() - started)}")
+
+
+def _fields(record: object) -> dict[str, object]:
+    return {name: getattr(record, name) for name in record.__dataclass_fields__}  # type: ignore[attr-defined]
+
+
+def _show(data: object, json: bool, lines: list[str]) -> None:
+    console.say(console.as_json(data) if json else "\n".join(lines))
+
+
+def _note_age(home: Home) -> None:
+    """Say that an answer may be old when the database could not be brought up to date."""
+    if home.store.stale_since:
+        console.note(f"note: the database is being refreshed; this is its state of {home.store.stale_since}")
+
+
+def main() -> None:
+    """Run the command line; every error ends in one line and an exit code of its class."""
+    console.prepare_streams()
+    try:
+        app(standalone_mode=True)
+    except TrackerError as error:
+        console.show_error(error)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(Exit.INTERRUPTED)
+    except BrokenPipeError:
+        # Who read our output has seen enough; Python must not complain about it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(Exit.OK)
+    except Exception as error:
+        _internal(error)
+        sys.exit(Exit.INTERNAL)
+
+
+def _internal(error: Exception) -> None:
+    """Say that the fault is ours, and keep the traceback where it can be sent from."""
+    import traceback
+
+    path = home_folder() / "last-error.txt"
+    text = traceback.format_exc()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8", errors="backslashreplace")
+        hint = f"the traceback is in {path}; please report it"
+    except OSError:
+        console.note(text)
+        hint = "please report the traceback above"
+    console.show_error(TrackerError(f"{type(error).__name__}: {error}", hint=hint))

@@ -1,0 +1,39 @@
+"""The suites as they are handed to environments: a copy in the home folder, named by its digest.
+
+Workers never run the files of the installed program: a copy keeps a run unaffected by an edit in the middle
+of it, and keeps the program's own packages off a worker's path.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import shutil
+from pathlib import Path
+
+from tracker.files import remove_tree, rename
+
+SHIPPED = Path(__file__).resolve().parent.parent / "suites"
+
+
+def digest_of(folder: Path) -> str:
+    """Return a digest over all files of the folder; caches do not count."""
+    total = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            total.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return total.hexdigest()[:16]
+
+
+def hand_out(home: Path, source: Path = SHIPPED) -> Path:
+    """Return the folder that holds this state of the suites as ``suites``, making the copy when needed."""
+    place = home / "suites" / digest_of(source)
+    if not place.exists():
+        aside = home / "suites" / f".{secrets.token_hex(4)}"
+        shutil.copytree(source, aside / "suites", ignore=shutil.ignore_patterns("__pycache__"))
+        try:
+            rename(aside, place)
+        except OSError:
+            # Another process was faster; its copy is the same.
+            remove_tree(aside)
+    return place

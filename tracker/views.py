@@ -1,0 +1,268 @@
+"""What the database holds, as the records that answers are made of.
+
+Turns rows into views of builds and views into changelogs, histories and evidence. The comparing itself is done
+by the pure modules; no SQL stands here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tracker.answers import OperatorHistory, matching, operator_history
+from tracker.changelog import BuildView, Changelog, changelog, pairs
+from tracker.errors import UsageError
+from tracker.home import Home
+from tracker.locate import locate, predecessor
+from tracker.model import Cell, Confidence, Platform, State, Verdict
+from tracker.trackfile import Track
+
+_TORCH = re.compile(r"torch\s*==\s*([^\s;,]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class BuildRow:
+    """One build in a listing. ``kernels`` is how many the build itself registers, None when not measured."""
+
+    version: str
+    uploaded: datetime | None
+    yanked: bool
+    pythons: tuple[str, ...]
+    torch: str | None
+    directml: str | None
+    kernels: int | None
+    status: str
+    verdicts: dict[str, int]
+    files: int
+    directml_sizes: dict[str, int]
+
+    def cells(self) -> tuple[object, ...]:
+        """Return the row of a table for people."""
+        day = f"{self.uploaded:%Y-%m-%d}" if self.uploaded else None
+        pythons = (
+            f"{self.pythons[0]}-{self.pythons[-1]}" if len(self.pythons) > 1 else ", ".join(self.pythons)
+        )
+        return (self.version, day, pythons, self.torch, self.directml, self.kernels, self.status)
+
+
+def build_rows(home: Home, track: Track) -> list[BuildRow]:
+    """Return every known build of a track, oldest first."""
+    return [_build_row(row, track) for row in home.store.query("builds", track=track.name)]
+
+
+def _build_row(row: dict[str, Any], track: Track) -> BuildRow:
+    verdicts = {str(state): int(count) for state, count in row["verdicts"].items()}
+    sizes = {"win": row["win_directml_size"], "linux": row["linux_directml_size"]}
+    return BuildRow(
+        version=row["version"],
+        uploaded=row["uploaded"],
+        yanked=row["yanked"],
+        pythons=tuple(row["pythons"]),
+        torch=torch_pin(track, row["version"], row["requires"]),
+        directml=row["win_directml_version"] or row["linux_directml_version"],
+        kernels=row["kernels"],
+        status=status_of(row["gone"], row["yanked"], verdicts),
+        verdicts=verdicts,
+        files=row["files"],
+        directml_sizes={name: size for name, size in sizes.items() if size is not None},
+    )
+
+
+def status_of(gone: bool, yanked: bool, verdicts: dict[str, int]) -> str:
+    """Say in a word or two how far a build is known, the worst thing first."""
+    if gone:
+        return "gone from the index"
+    worst = min((State(state) for state in verdicts), key=lambda state: state.rank, default=None)
+    measured = "not run" if worst is None else str(worst)
+    return f"withdrawn, {measured}" if yanked else measured
+
+
+def torch_pin(track: Track, version: str, requires: Sequence[str] | None) -> str | None:
+    """Return the torch that a build is used with: its own pin, else the track file's; None when not known.
+
+    ``requires`` is None when no wheel of the build was read, which is not the same as a wheel without any.
+    """
+    if track.package == "torch":
+        return version
+    pinned = [] if requires is None else track.requires(version, tuple(requires))
+    return next((match[1] for text in [*(requires or ()), *pinned] if (match := _TORCH.match(text))), None)
+
+
+def view_of(home: Home, track: Track, version: str) -> BuildView:
+    """Return all that is known of one build; this machine's measurements go before another's."""
+    from tracker.inspection import wheels_on_record
+
+    store, build = home.store, {"track": track.name, "version": version}
+    row = next(row for row in build_rows(home, track) if row.version == version)
+    wheels = wheels_on_record(home, track.name, version)
+    census = {(r["machine"], r["case_id"]): r for r in store.query("census_of", **build)}
+    kernels_on = _machine(home, census, "census/kernels")
+    api_on = _machine(home, census, "census/api")
+    return BuildView(
+        track=track.name,
+        version=version,
+        uploaded=row.uploaded,
+        yanked=row.yanked,
+        pythons=row.pythons,
+        torch=row.torch,
+        wheels={wheel.platform: wheel for wheel in wheels if wheel.platform is not Platform.ANY},
+        kernels=_kernels(home, track, version, kernels_on, census) if kernels_on else None,
+        api=_api(home, build, api_on) if api_on else None,
+        verdicts=dict(_verdicts(home, build)),
+    )
+
+
+def _machine(home: Home, census: dict[tuple[str, str], Any], case: str) -> str | None:
+    """Return the machine whose census of a case to show: this one, else the first that has one."""
+    machines = sorted(machine for machine, measured in census if measured == case)
+    own = home.machine.fingerprint
+    return own if own in machines else next(iter(machines), None)
+
+
+def _kernels(
+    home: Home, track: Track, version: str, machine: str, census: dict[tuple[str, str], Any]
+) -> dict[str, frozenset[str]]:
+    """Return the kernels per dispatch key. A key without kernels is empty; one that torch lacks is left out."""
+    absent = set(census[machine, "census/kernels"]["absent_keys"] or ())
+    found: dict[str, set[str]] = {key: set() for key in track.dispatch_keys if key not in absent}
+    for row in home.store.query("kernels_of", track=track.name, version=version, machine=machine):
+        found.setdefault(row["dispatch_key"], set()).add(row["operator"])
+    return {key: frozenset(operators) for key, operators in found.items()}
+
+
+def _api(home: Home, build: dict[str, str], machine: str) -> dict[str, str]:
+    rows = home.store.query("api_of", **build, machine=machine)
+    return {row["name"]: row["signature"] for row in rows}
+
+
+def _verdicts(home: Home, build: dict[str, str]) -> Iterator[tuple[tuple[str, str], Verdict]]:
+    """Yield the verdicts of this machine, or of all where this one has none."""
+    rows = home.store.query("verdicts", **build)
+    own = [row for row in rows if row["machine"] == home.machine.fingerprint]
+    for row in own or rows:
+        verdict = Verdict(
+            State(row["state"]),
+            row["reason"],
+            row["message"],
+            Confidence(row["confidence"]),
+            row["observations"],
+        )
+        yield (row["case_id"], row["adapter"]), verdict
+
+
+def changelog_of(home: Home, track: Track, old: str, new: str) -> Changelog:
+    """Return what changed between two builds."""
+    return changelog(view_of(home, track, old), view_of(home, track, new))
+
+
+def changelogs(home: Home, track: Track, texts: Sequence[str], *, everything: bool) -> list[Changelog]:
+    """Return the changelogs that a command line asks for: OLD NEW, NEW alone, or every neighbouring pair."""
+    builds = home.builds(track.name)
+    if everything:
+        views = {build.version: view_of(home, track, build.version) for build in builds}
+        return [changelog(views[old], views[new]) for old, new in pairs([build.version for build in builds])]
+    if len(texts) not in (1, 2):
+        raise UsageError(
+            f"{len(texts)} builds were named, a changelog is between two",
+            hint="dmltrack changelog OLD NEW, or NEW alone, or --all",
+        )
+    new = locate(texts[-1], builds)
+    old = locate(texts[0], builds) if len(texts) == 2 else predecessor(new, builds)
+    if old is None:
+        raise UsageError(f"{new.version} is the first build, there is none before it")
+    return [changelog_of(home, track, old.version, new.version)]
+
+
+def operator_histories(home: Home, track: Track, name: str) -> list[OperatorHistory]:
+    """Return the history of each operator that a person may mean, per dispatch key."""
+    rows = home.store.query("kernel_versions", track=track.name)
+    builds = [row["version"] for row in home.store.query("version_order", track=track.name)]
+    census = home.store.query("census_of", track=track.name)
+    measured = {row["version"] for row in census if row["case_id"] == "census/kernels"}
+    wanted = set(matching(name, sorted({row["operator"] for row in rows})))
+    return [
+        operator_history(row["operator"], row["dispatch_key"], builds, measured, set(row["versions"]))
+        for row in rows
+        if row["operator"] in wanted
+    ]
+
+
+DONE = tuple(state for state in State if state not in (State.INFRA, State.SKIPPED, State.NOT_RUN))
+"""States that stand: what went wrong through no fault of the build, or never ran, is run again."""
+CONCLUSIVE = tuple(state for state in State if state.conclusive)
+
+
+def done_cells(home: Home, track: Track, machine: str, *, retry: bool) -> list[Cell]:
+    """Return the cells that need not run again; with ``retry`` only those with a conclusive result."""
+    return _cells(home, CONCLUSIVE if retry else DONE, track=track.name, machine=machine)
+
+
+def observed_cells(home: Home) -> list[Cell]:
+    """Return every cell with an observation that stands, of all tracks and machines."""
+    return _cells(home, DONE)
+
+
+def _cells(home: Home, states: Sequence[State], **narrower: str) -> list[Cell]:
+    rows = home.store.query("cells_in_states", states=[str(state) for state in states], **narrower)
+    return [_cell(row) for row in rows]
+
+
+def states_of(home: Home, cells: Iterable[Cell]) -> list[State]:
+    """Return the states of those cells that have a verdict."""
+    wanted = set(cells)
+    builds = sorted({(cell.track, cell.version) for cell in wanted})
+    rows = [
+        row for track, version in builds for row in home.store.query("verdicts", track=track, version=version)
+    ]
+    return [State(row["state"]) for row in rows if _cell(row) in wanted]
+
+
+def _cell(row: dict[str, Any]) -> Cell:
+    names = ("track", "version", "suite", "case_id", "adapter", "machine", "suite_digest")
+    return Cell(*(row[name] for name in names))
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One observation of a case with the verdict that it counts towards."""
+
+    version: str
+    case: str
+    adapter: str
+    machine: str
+    environment: str
+    suite_digest: str
+    run: str
+    attempt: int
+    started: datetime
+    seconds: float
+    state: str
+    reason: str
+    message: str
+    verdict: str
+    confidence: str
+    outcome: str
+    log: str
+
+    def lines(self) -> list[str]:
+        """Return it for a terminal, with the end of the log where the case did not pass."""
+        head = f"{self.version}  {self.case}  {self.verdict} ({self.confidence})"
+        said = f": {self.message}" if self.message else ""
+        lines = [
+            head,
+            f"  attempt {self.attempt}: {self.state}, {self.reason}{said}",
+            f"  {self.started:%Y-%m-%d %H:%M} UTC, {self.seconds:.1f} s, run {self.run}",
+            f"  environment {self.environment or 'none'}, suite {self.suite_digest}, machine {self.machine}",
+        ]
+        tail = self.log.strip().splitlines()[-12:] if self.state != State.PASS else []
+        return [*lines, *(f"  | {line}" for line in tail)]
+
+
+def evidence(home: Home, track: Track, case: str, build: str | None) -> list[Evidence]:
+    """Return the observations of the cases that a text names, oldest build first."""
+    version = locate(build, home.builds(track.name)).version if build else None
+    rows = home.store.query("case_evidence", track=track.name, text=case, version=version)
+    return [Evidence(case=row.pop("case_id"), **row) for row in rows]
