@@ -66,12 +66,18 @@ def _from_uv() -> list[Python]:
     from uv import find_uv_bin
 
     command = [find_uv_bin(), "python", "list", "--only-installed", "--output-format", "json"]
-    answer = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    environ = {**os.environ, "PATH": without_shims(os.environ.get("PATH", ""))}
     try:
+        answer = subprocess.run(command, capture_output=True, timeout=60, check=False, env=environ)
         rows = json.loads(answer.stdout)
-    except ValueError:
+    except (OSError, ValueError, subprocess.TimeoutExpired):
         return []
     return [Python(row["version"], Path(row["path"])) for row in rows if _usable(row)]
+
+
+def without_shims(path: str) -> str:
+    """Return PATH without pyenv's shims: each takes a moment to say that it is not the chosen version."""
+    return os.pathsep.join(part for part in path.split(os.pathsep) if Path(part).name != "shims")
 
 
 def _usable(row: Mapping[str, str]) -> bool:

@@ -28,7 +28,9 @@ from tracker.trackfile import Library
 def index(tmp_path: Path) -> Iterator[PlantedIndex]:
     with PlantedIndex() as planted:
         for version in ("1.0", "2.0"):
-            planted.add(make_wheel(tmp_path, "planted", version, "py3", "any", {"planted/__init__.py": "x = 1\n"}))
+            planted.add(
+                make_wheel(tmp_path, "planted", version, "py3", "any", {"planted/__init__.py": "x = 1\n"})
+            )
         yield planted
 
 
@@ -43,7 +45,9 @@ def made(tmp_path: Path, index: PlantedIndex, monkeypatch: pytest.MonkeyPatch) -
 
 
 def recipe(version: str = "1.0", **changes: object) -> Recipe:
-    plain = Recipe("t", version, "planted", "planted", platform.python_version(), (), "0" * 64, this_platform())
+    plain = Recipe(
+        "t", version, "planted", "planted", platform.python_version(), (), "0" * 64, this_platform()
+    )
     return replace(plain, **changes)  # type: ignore[arg-type]
 
 
@@ -65,7 +69,12 @@ def test_an_environment_is_made_once(made: Environments) -> None:
 
 
 def test_a_changed_recipe_is_another_environment() -> None:
-    digests = {recipe().digest, recipe("2.0").digest, recipe(requirements=("a==1",)).digest, recipe(wheel="1" * 64).digest}
+    digests = {
+        recipe().digest,
+        recipe("2.0").digest,
+        recipe(requirements=("a==1",)).digest,
+        recipe(wheel="1" * 64).digest,
+    }
     assert len(digests) == 4
     assert all(len(digest) == 12 for digest in digests)
 
@@ -112,7 +121,9 @@ def test_an_index_that_fails_says_nothing_about_the_build(made: Environments, in
 
 def test_a_missing_library_of_the_host_is_named_with_its_remedy(made: Environments) -> None:
     library = Library("libnowhere.so.5", "install nowhere", Platform.ANY)
-    with pytest.raises(EnvironmentProblem, match=r"this host lacks libnowhere\.so\.5: install nowhere") as caught:
+    with pytest.raises(
+        EnvironmentProblem, match=r"this host lacks libnowhere\.so\.5: install nowhere"
+    ) as caught:
         made.ensure(recipe(libraries=(library,)), PYTHON)
     assert caught.value.slug == "missing-library"
 
@@ -164,7 +175,9 @@ error: Request failed after 3 retries in 11.3s
 
 
 def test_uvs_reason_is_its_error_and_causes_in_one_line() -> None:
-    assert uv_reason(NO_SOLUTION).startswith("No solution found when resolving dependencies: Because a==1 has no wheels")
+    assert uv_reason(NO_SOLUTION).startswith(
+        "No solution found when resolving dependencies: Because a==1 has no wheels"
+    )
     assert uv_reason(REFUSED).endswith("Connection refused (os error 111)")
     assert uv_reason("\n\nsomething odd\n") == "something odd"
     assert uv_reason("") == "uv failed and gave no reason"
