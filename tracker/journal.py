@@ -1,4 +1,4 @@
-"""The journal: append-only JSON lines that hold every event. It is the truth; everything else is built from it.
+"""The journal: append-only JSON lines that hold every event. It is the truth; the rest is built from it.
 
 A process writes only to a segment of its own, whose name is unique in the world, so a line is known by
 (segment, seq) everywhere and merging two journals is copying files. This module owns the format of lines and
@@ -12,17 +12,17 @@ import re
 import secrets
 import shutil
 import threading
-import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
 from tracker.errors import OutsideError
+from tracker.files import rename
 from tracker.model import EVENT_NAMES, Event, Observation
 
 SEGMENT_LIMIT = 64 * 1024 * 1024
@@ -86,7 +86,7 @@ class Journal:
         self.close()
 
     def append(self, record: Event) -> None:
-        """Write one event so that it outlives this process, and an observation so that it outlives the power."""
+        """Write one event so that it outlives this process, an observation so that it outlives the power."""
         body = encode(record)
         with self._lock:
             try:
@@ -164,19 +164,6 @@ def segments(folder: Path) -> list[Path]:
     return sorted(found, key=lambda path: path.name)
 
 
-def whole_lines(path: Path, start: int = 0) -> int:
-    """Return the offset behind the last newline at or after ``start``, or ``start`` when no line ends there."""
-    with path.open("rb") as file:
-        end = file.seek(0, os.SEEK_END)
-        while end > start:
-            begin = max(start, end - 65536)
-            file.seek(begin)
-            if (found := file.read(end - begin).rfind(b"\n")) >= 0:
-                return begin + found + 1
-            end = begin
-    return start
-
-
 # --- lines -----------------------------------------------------------------------------------------------
 
 
@@ -216,16 +203,24 @@ def _read_segment(path: Path, wanted: Collection[type[Any]], tally: Tally) -> It
                     yield entry
 
 
-_Line = msgspec.defstruct(
-    "_Line",
-    [("seq", int), ("at", datetime), *((name, msgspec.Raw, msgspec.Raw()) for name in _KINDS)],
+_ABSENT = msgspec.Raw()
+_Seq = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Line = msgspec.defstruct(
+    "Line",
+    [("seq", _Seq), ("at", datetime), *((name, msgspec.Raw, _ABSENT) for name in _KINDS)],
 )
+"""One line, with the records in it still as bytes under the names of their kinds."""
+
+
+def kind_of(line: Any) -> str:
+    """Return the kind of a decoded line by its name, or "" where a newer program wrote one we do not know."""
+    return next((name for name in _KINDS if getattr(line, name) is not _ABSENT), "")
 
 
 def _decode(segment: str, line: bytes, wanted: Collection[type[Any]]) -> Entry | None:
     """Return the event of one line, or None when its kind is not wanted; KeyError means an unknown kind."""
-    found: Any = msgspec.json.decode(line, type=_Line)
-    name = next((name for name in _KINDS if getattr(found, name)), "")
+    found: Any = msgspec.json.decode(line, type=Line)
+    name = kind_of(found)
     kind = _KINDS[name]
     if kind not in wanted:
         return None
@@ -280,16 +275,4 @@ def _same_beginning(one: Path, other: Path) -> bool:
 def _copy(source: Path, target: Path) -> None:
     aside = target.with_name(target.name + ".part")
     shutil.copyfile(source, aside)
-    move_into_place(aside, target)
-
-
-def move_into_place(source: Path, target: Path, *, tries: int = 10) -> None:
-    """Rename over ``target``, trying for about 5 s: on Windows a reader or a virus scanner can hold it."""
-    for attempt in range(tries):
-        try:
-            source.replace(target)
-            return
-        except PermissionError:
-            if attempt == tries - 1:
-                raise
-            time.sleep(0.01 * 2**attempt)
+    rename(aside, target)

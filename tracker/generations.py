@@ -1,0 +1,161 @@
+"""The database files of one home, ``store/<n>.duckdb``: which is the newest, and how the next one is made.
+
+DuckDB lets nobody read while somebody writes, so a file is never written after it was given its name. The next
+generation is a copy of the newest with what the journal has beyond it, made aside under a lock and renamed.
+A reader never meets a lock, and a crash leaves the generation that was. This module must not know what is in
+a database.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tracker.errors import StoreError
+from tracker.files import rename
+from tracker.refresh import Progress, create, fill, fits, pending
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_NAME = re.compile(r"\d{8}\.duckdb")
+
+# Extensions are never fetched: all that is used is built in, and a machine may have no network.
+_CLOSED: dict[str, Any] = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+
+_LOCKED: dict[str, Any] = {
+    "enable_external_access": "false",
+    "python_enable_replacements": "false",
+    "lock_configuration": "true",
+}
+
+
+class Generations:
+    """The database files in one folder, over one journal folder."""
+
+    def __init__(self, folder: Path, journal: Path) -> None:
+        self.folder = folder
+        self.journal = journal
+
+    def newest(self) -> Path | None:
+        """Return the file to read, or None when there is none yet."""
+        return max(self._all(), default=None)
+
+    def up_to_date(self, connection: DuckDBPyConnection) -> bool:
+        """Return whether an open generation has all that the journal has."""
+        return fits(connection) and pending(connection, self.journal) == []
+
+    @contextlib.contextmanager
+    def lock(self, wait: float) -> Iterator[None]:
+        """Hold the right to make the next generation; StoreError when another process has it for too long."""
+        from filelock import FileLock, Timeout
+
+        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            held = FileLock(self.folder / "refresh.lock").acquire(timeout=wait)
+        except Timeout as error:
+            raise StoreError("another process is refreshing the database") from error
+        with held:
+            yield
+
+    def add(self, progress: Progress | None = None) -> None:
+        """Make the next generation from the newest, or from nothing where that can not be. Needs the lock."""
+        import duckdb
+
+        base = self._base()
+        try:
+            self.make(base, progress)
+        except duckdb.Error:
+            if base is None:
+                raise
+            # Some damage shows only when the damaged block is read.
+            _move_aside(base)
+            self.make(None, progress)
+
+    def make(self, base: Path | None, progress: Progress | None = None) -> None:
+        """Make the next generation from ``base``, or from nothing. Needs the lock."""
+        aside = self.folder / "making.duckdb"
+        _discard(aside)
+        number = max((int(path.stem) for path in self._all()), default=0) + 1
+        try:
+            if base is not None:
+                shutil.copyfile(base, aside)
+            self._write(aside, progress)
+            rename(aside, self.folder / f"{number:08d}.duckdb")
+        finally:
+            _discard(aside)
+        for path in self._all():
+            if int(path.stem) < number:
+                _discard(path)
+
+    def _write(self, path: Path, progress: Progress | None) -> None:
+        with _open_to_write(path) as connection:
+            if not connection.execute("FROM duckdb_tables() LIMIT 1").fetchall():
+                create(connection)
+            parts = pending(connection, self.journal)
+            fill(connection, parts or [], self.folder / "scratch", progress)
+            connection.execute("CHECKPOINT")
+        # Without this a power cut can leave the new name with the old, or no, contents.
+        with path.open("r+b") as file:
+            os.fsync(file.fileno())
+
+    def _base(self) -> Path | None:
+        """Return the newest generation if it can be added to; one that can not be read is moved aside."""
+        import duckdb
+
+        newest = self.newest()
+        if newest is None:
+            return None
+        try:
+            with open_to_read(newest) as connection:
+                good = fits(connection) and pending(connection, self.journal) is not None
+        except duckdb.Error:
+            _move_aside(newest)
+            return None
+        return newest if good else None
+
+    def _all(self) -> list[Path]:
+        with contextlib.suppress(FileNotFoundError):
+            return [path for path in self.folder.iterdir() if _NAME.fullmatch(path.name)]
+        return []
+
+
+def _move_aside(path: Path) -> None:
+    """Keep a file that can not be read, for whoever wants to look at it; only the last such file is kept."""
+    for older in path.parent.glob("*.broken-*"):
+        _discard(older)
+    rename(path, path.with_name(f"{path.name}.broken-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"))
+
+
+def _discard(path: Path) -> None:
+    """Delete a database file and its log; what a reader holds on Windows is left for the next time."""
+    for file in (path, path.with_name(path.name + ".wal")):
+        with contextlib.suppress(OSError):
+            file.unlink()
+
+
+def open_to_read(path: Path) -> DuckDBPyConnection:
+    """Open a generation for questions of any origin: no writing, no files, no network, no settings."""
+    import duckdb
+
+    return duckdb.connect(str(path), read_only=True, config=_CLOSED | _LOCKED)
+
+
+def _open_to_write(path: Path) -> DuckDBPyConnection:
+    import duckdb
+    import psutil
+
+    memory = psutil.virtual_memory().total // 4
+    config: dict[str, Any] = {
+        "memory_limit": f"{max(memory, 1 << 29)}B",
+        "temp_directory": str(path.parent / "scratch.tmp"),
+        # Order is said by every query; not keeping it lets big inserts run on all cores in bounded memory.
+        "preserve_insertion_order": "false",
+    }
+    return duckdb.connect(str(path), config=_CLOSED | config)

@@ -1,0 +1,157 @@
+"""Look through journal lines before a database reads them: count them, and take out the few that are facts.
+
+Owns what can be told from the bytes of a line. The bulk, the observations, is only counted here: the database
+reads them by itself, many times faster, from a file that this module vouches not to change meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tracker.errors import StoreError
+from tracker.journal import MAX_LINE, SEGMENT_LIMIT, Line, kind_of
+from tracker.model import EVENT_NAMES, Attempt, Observation, RunFinished, RunStarted
+
+_MARKS = frozenset(EVENT_NAMES[kind] for kind in (Attempt, RunStarted, RunFinished))
+"""Events that no table holds: they steer a run, they are not results."""
+_BULK = EVENT_NAMES[Observation]
+_OBSERVATION = f'{_BULK}":{{'.encode()
+_ATTEMPT = f'{EVENT_NAMES[Attempt]}":{{'.encode()
+_BLOCK = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Whole lines of one segment: bytes ``start`` to ``end``."""
+
+    path: Path
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has."""
+        return self.end - self.start
+
+
+@dataclass(slots=True)
+class Sifted:
+    """What a part holds: counts of its lines, and the facts among them as rows of the table ``event``."""
+
+    part: Part
+    lines: int = 0
+    observations: int = 0
+    damaged: int = 0
+    unknown: int = 0
+    facts: list[dict[str, Any]] = field(default_factory=list)
+
+
+def whole_lines(path: Path, start: int = 0) -> int:
+    """Return the offset behind the last newline at or after ``start``, or ``start`` when there is none."""
+    with path.open("rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        while end > start:
+            begin = max(start, end - 65536)
+            file.seek(begin)
+            if (found := file.read(end - begin).rfind(b"\n")) >= 0:
+                return begin + found + 1
+            end = begin
+    return start
+
+
+def sift(part: Part) -> Sifted:
+    """Look through every line of a part."""
+    sifted = Sifted(part)
+    # The kind of a line stands where it stood in the line before, but for one that has a digit more.
+    place = 0
+    for lines in _blocks(part):
+        for line in lines:
+            if line.startswith(_OBSERVATION, place):
+                sifted.observations += 1
+            # Looked at from both ends only: no table holds attempts, and there are as many as observations.
+            elif not (line.startswith(_ATTEMPT, place) and line.endswith(b'"}}}')):
+                place = line.find(b'Z","', 0, 64) + 4
+                _sift_line(sifted, line)
+        sifted.lines += len(lines)
+    return sifted
+
+
+def _sift_line(sifted: Sifted, line: bytes) -> None:
+    try:
+        found: Any = msgspec.json.decode(line, type=Line)
+        kind = kind_of(found)
+        if not kind:
+            sifted.unknown += 1
+        elif kind == _BULK:
+            sifted.observations += 1
+        elif kind not in _MARKS:
+            sifted.facts.append(_fact(sifted.part, found, kind))
+    except (msgspec.DecodeError, RecursionError):
+        sifted.damaged += 1
+
+
+def _fact(part: Part, found: Any, kind: str) -> dict[str, Any]:
+    # Decoded and written anew, it is JSON in the database's eyes too.
+    body = msgspec.json.encode(msgspec.json.decode(getattr(found, kind))).decode()
+    row = {"segment": part.path.stem, "seq": found.seq, "logged_at": found.at}
+    return {**row, "kind": kind, "body": body}
+
+
+# --- files -----------------------------------------------------------------------------------------------
+
+
+def at_rest(part: Part, scratch: Path) -> Path:
+    """Return a file that holds exactly the part and does not grow while it is read.
+
+    A full segment is such a file by itself; of any other the part is copied to the folder ``scratch``.
+    """
+    if part.start == 0 and part.end >= SEGMENT_LIMIT and part.end == part.path.stat().st_size:
+        return part.path
+    with (scratch / part.path.name).open("wb") as copy:
+        copy.writelines(_chunks(part))
+    return Path(copy.name)
+
+
+def repaired(part: Part, scratch: Path) -> Path:
+    """Return a copy of the part without the lines that are no JSON object, or longer than a line may be."""
+    with (scratch / part.path.name).open("wb") as copy:
+        for lines in _blocks(part):
+            copy.writelines(line + b"\n" for line in lines if _is_object(line))
+    return Path(copy.name)
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return len(line) <= MAX_LINE and isinstance(msgspec.json.decode(line), dict)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+
+
+def _blocks(part: Part) -> Iterator[list[bytes]]:
+    """Yield the lines of a part, without their newlines, many at a time."""
+    rest: list[bytes] = []
+    for data in _chunks(part):
+        first, newline, more = data.partition(b"\n")
+        rest.append(first)
+        if newline:
+            lines = [b"".join(rest), *more.split(b"\n")]
+            rest = [lines.pop()]
+            yield lines
+
+
+def _chunks(part: Part) -> Iterator[bytes]:
+    with part.path.open("rb") as source:
+        source.seek(part.start)
+        left = part.size
+        while left:
+            data = source.read(min(left, _BLOCK))
+            if not data:
+                raise StoreError(f"{part.path} became shorter while it was read", hint="Run it again.")
+            yield data
+            left -= len(data)
