@@ -245,7 +245,7 @@ def _as_verdict(finding: Finding, confidence: Confidence, observations: int) -> 
 def slug(text: str) -> str:
     """Return the text as a reason: lower case words of ASCII with hyphens, ``OSError`` -> ``os-error``."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", text)
-    return re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")[:60] or "unknown"
+    return re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")[:60].rstrip("-") or "unknown"
 
 
 def _unless_known(placeholder: str) -> Callable[[re.Match[str]], str]:

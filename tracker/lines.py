@@ -98,7 +98,7 @@ def _sift_line(sifted: Sifted, line: bytes) -> None:
 
 def _fact(part: Part, found: Any, kind: str) -> dict[str, Any]:
     # Decoded and written anew, it is JSON in the database's eyes too.
-    body = msgspec.json.encode(msgspec.json.decode(getattr(found, kind))).decode()
+    body = msgspec.Raw(msgspec.json.encode(msgspec.json.decode(getattr(found, kind))))
     row = {"segment": part.path.stem, "seq": found.seq, "logged_at": found.at}
     return {**row, "kind": kind, "body": body}
 
