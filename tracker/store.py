@@ -82,7 +82,7 @@ class Store:
 
     def sql(self, text: str) -> Answer:
         """Return the answer to a user's SQL; it sees the tables and no file, and what fails is a UsageError."""
-        return self._ask(text, {})
+        return self._ask(text, None)
 
     def known_builds(self, track: str) -> list[Build]:
         """Return the latest record of each build of a track, oldest first; one that is gone has no files."""
@@ -146,7 +146,7 @@ class Store:
                 problem = error
         raise StoreError(f"no database can be opened: {problem}", hint=_REBUILD) from problem
 
-    def _ask(self, sql: str, parameters: Mapping[str, object]) -> Answer:
+    def _ask(self, sql: str, parameters: Mapping[str, object] | None) -> Answer:
         import duckdb
 
         cursor = self._reader().cursor()
@@ -164,19 +164,22 @@ class Store:
 _REBUILD = "Make it anew from the journal: dmltrack rebuild"
 
 
-def _answer(cursor: DuckDBPyConnection, sql: str, parameters: Mapping[str, object]) -> Answer:
+def _answer(cursor: DuckDBPyConnection, sql: str, parameters: Mapping[str, object] | None) -> Answer:
     statements = cursor.extract_statements(sql)
     if not statements:
         raise UsageError("the SQL is empty", hint="Try: SELECT version FROM build ORDER BY uploaded")
     for statement in statements:
-        names = statement.named_parameters
-        if unknown := sorted(parameters.keys() - names):
-            raise UsageError(f"the query has no parameter {unknown[0]!r}", hint=f"It has: {sorted(names)}")
         cursor.execute(
-            statement, {name: parameters.get(name) for name in names} if parameters or names else None
+            statement, None if parameters is None else _given(parameters, statement.named_parameters)
         )
     columns = tuple(column[0] for column in cursor.description or ())
     return Answer(columns, [tuple(map(_aware, row)) for row in cursor.fetchall()])
+
+
+def _given(parameters: Mapping[str, object], names: set[str]) -> dict[str, object]:
+    if unknown := sorted(parameters.keys() - names):
+        raise UsageError(f"the query has no parameter {unknown[0]!r}", hint=f"It has: {sorted(names)}")
+    return {name: parameters.get(name) for name in names}
 
 
 def _aware(value: Any) -> Any:
