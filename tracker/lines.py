@@ -6,11 +6,12 @@ reads them by itself, many times faster, from a file that this module vouches no
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Iterator
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -18,12 +19,14 @@ from tracker.errors import StoreError
 from tracker.journal import MAX_LINE, SEGMENT_LIMIT, Line, kind_of
 from tracker.model import EVENT_NAMES, Attempt, Observation, RunFinished, RunStarted
 
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
 _MARKS = frozenset(EVENT_NAMES[kind] for kind in (Attempt, RunStarted, RunFinished))
 """Events that no table holds: they steer a run, they are not results."""
 _BULK = EVENT_NAMES[Observation]
 _OBSERVATION = f'{_BULK}":{{'.encode()
 _ATTEMPT = f'{EVENT_NAMES[Attempt]}":{{'.encode()
-_BLOCK = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +71,21 @@ def whole_lines(path: Path, start: int = 0) -> int:
 def sift(part: Part) -> Sifted:
     """Look through every line of a part."""
     sifted = Sifted(part)
-    # The kind of a line stands where it stood in the line before, but for one that has a digit more.
-    place = 0
-    for lines in _blocks(part):
-        for line in lines:
+    # Local names and one pass: with two million lines a second, each step of this loop is felt.
+    observations, others, place = 0, 0, 0
+    with _open(part) as file:
+        for line in file:
+            # The kind of a line stands where it stood in the line before, but for one that has a digit more.
             if line.startswith(_OBSERVATION, place):
-                sifted.observations += 1
+                observations += 1
+                continue
+            others += 1
             # Looked at from both ends only: no table holds attempts, and there are as many as observations.
-            elif not (line.startswith(_ATTEMPT, place) and line.endswith(b'"}}}')):
+            if not (line.startswith(_ATTEMPT, place) and line.endswith(b'"}}}\n')):
                 place = line.find(b'Z","', 0, 64) + 4
                 _sift_line(sifted, line)
-        sifted.lines += len(lines)
+    sifted.lines = observations + others
+    sifted.observations += observations
     return sifted
 
 
@@ -113,16 +120,15 @@ def at_rest(part: Part, scratch: Path) -> Path:
     """
     if part.start == 0 and part.end >= SEGMENT_LIMIT and part.end == part.path.stat().st_size:
         return part.path
-    with (scratch / part.path.name).open("wb") as copy:
-        copy.writelines(_chunks(part))
+    with _open(part) as source, (scratch / part.path.name).open("wb") as copy:
+        shutil.copyfileobj(source, copy)
     return Path(copy.name)
 
 
 def repaired(part: Part, scratch: Path) -> Path:
     """Return a copy of the part without the lines that are no JSON object, or longer than a line may be."""
-    with (scratch / part.path.name).open("wb") as copy:
-        for lines in _blocks(part):
-            copy.writelines(line + b"\n" for line in lines if _is_object(line))
+    with _open(part) as source, (scratch / part.path.name).open("wb") as copy:
+        copy.writelines(line for line in source if _is_object(line))
     return Path(copy.name)
 
 
@@ -133,25 +139,29 @@ def _is_object(line: bytes) -> bool:
         return False
 
 
-def _blocks(part: Part) -> Iterator[list[bytes]]:
-    """Yield the lines of a part, without their newlines, many at a time."""
-    rest: list[bytes] = []
-    for data in _chunks(part):
-        first, newline, more = data.partition(b"\n")
-        rest.append(first)
-        if newline:
-            lines = [b"".join(rest), *more.split(b"\n")]
-            rest = [lines.pop()]
-            yield lines
+class _Window(io.RawIOBase):
+    """A part of a file as a file: it ends where the part ends, however the file has grown since."""
+
+    def __init__(self, part: Part) -> None:
+        self._file = part.path.open("rb", buffering=0)
+        self._file.seek(part.start)
+        self._part, self._left = part, part.size
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Buffer) -> int:
+        wanted = memoryview(buffer)[: self._left]
+        count = self._file.readinto(wanted)
+        if wanted and not count:
+            raise StoreError(f"{self._part.path} became shorter while it was read", hint="Run it again.")
+        self._left -= count
+        return count
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
-def _chunks(part: Part) -> Iterator[bytes]:
-    with part.path.open("rb") as source:
-        source.seek(part.start)
-        left = part.size
-        while left:
-            data = source.read(min(left, _BLOCK))
-            if not data:
-                raise StoreError(f"{part.path} became shorter while it was read", hint="Run it again.")
-            yield data
-            left -= len(data)
+def _open(part: Part) -> io.BufferedReader:
+    return io.BufferedReader(_Window(part), 1 << 18)

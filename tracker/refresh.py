@@ -79,7 +79,7 @@ def fill(
     connection: DuckDBPyConnection, parts: Sequence[Part], scratch: Path, progress: Progress | None = None
 ) -> None:
     """Read the parts into the database and remake what depends on them, with ``scratch`` as a folder to make."""
-    (first,) = _rows(connection, "SELECT coalesce(max(rowid) + 1, 0) FROM observation")[0]
+    (first, facts) = _rows(connection, _EXTENT)[0]
     done, total = 0, sum(part.size for part in parts)
     # Python looks through the lines on one core while the database reads them on the others.
     with _folder(scratch), ThreadPoolExecutor(1) as pool:
@@ -88,11 +88,18 @@ def fill(
             done += sum(part.size for part in batch)
             if progress:
                 progress(done, total)
+        connection.begin()
         _rejudge(connection, scratch)
-        _run(connection, "facts")
+        if _rows(connection, _EXTENT)[0][1] > facts:
+            _run(connection, "facts")
         _run(connection, "census")
         _judge_cells(connection, scratch, first)
         _rank_versions(connection, scratch)
+        connection.commit()
+
+
+_EXTENT = "SELECT (SELECT coalesce(max(rowid) + 1, 0) FROM observation), (SELECT count(*) FROM event)"
+"""Where the next observation will stand, and how many facts there are."""
 
 
 # --- lines to rows ---------------------------------------------------------------------------------------
@@ -114,7 +121,7 @@ def _read(
 ) -> None:
     import duckdb
 
-    (before,) = _rows(connection, "SELECT coalesce(max(rowid) + 1, 0) FROM observation")[0]
+    (before, _) = _rows(connection, _EXTENT)[0]
     try:
         _insert(connection, [at_rest(part, scratch) for part in batch])
     except duckdb.InvalidInputException:
@@ -161,21 +168,23 @@ def _note(connection: DuckDBPyConnection, item: Sifted, inserted: int) -> None:
 # --- rows to verdicts ------------------------------------------------------------------------------------
 
 _CELL = "track, version, suite, case_id, adapter, machine, suite_digest"
+_KNOWN = frozenset(State)
 _STATES = ", ".join(f"'{state}'" for state in State)
 _STALE = f"(o.judge <> '{JUDGE}' OR o.state NOT IN ({_STATES}))"
 
 
 def _rejudge(connection: DuckDBPyConnection, scratch: Path) -> None:
     """Judge again what another judge judged, each distinct outcome once."""
-    if not _rows(connection, f"FROM observation AS o WHERE {_STALE} LIMIT 1"):
+    found = _rows(connection, "SELECT DISTINCT judge, state FROM observation")
+    if all(judge == JUDGE and state in _KNOWN for judge, state in found):
         return
     connection.execute(
         "CREATE OR REPLACE TEMP TABLE stale AS SELECT outcome, measures, row_number() OVER () AS id"
         f" FROM (SELECT DISTINCT outcome, measures FROM observation AS o WHERE {_STALE})"
     )
     columns = {"id": "BIGINT", "state": "VARCHAR", "reason": "VARCHAR", "message": "VARCHAR"}
-    found = ({"id": key, **_judged(outcome, measures)} for key, outcome, measures in _stale(connection))
-    _load(connection, scratch, "judged", columns, found)
+    judged = ({"id": key, **_judged(outcome, measures)} for key, outcome, measures in _stale(connection))
+    _load(connection, scratch, "judged", columns, judged)
     connection.execute(
         "UPDATE observation AS o SET state = j.state, reason = j.reason, message = j.message,"
         f" judge = '{JUDGE}' FROM stale AS s JOIN judged AS j USING (id)"

@@ -376,7 +376,7 @@ def segment_path(home: Path, number: int) -> Path:
 
 
 @given(journals, st.randoms(use_true_random=False))
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_refreshing_in_any_steps_is_rebuilding(
     tmp_path_factory: pytest.TempPathFactory, content: list[list[Event | bytes]], draw: random.Random
 ) -> None:
