@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import shutil
 import threading
 from collections.abc import Collection, Iterator
@@ -141,7 +140,7 @@ class Journal:
     def _open(self, now: datetime) -> int:
         if self._fd is None:
             self.folder.mkdir(parents=True, exist_ok=True)
-            path = self.folder / f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}.jsonl"
+            path = self.folder / f"{now:%Y%m%dT%H%M%SZ}-{os.urandom(4).hex()}.jsonl"
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0)
             self._fd = os.open(path, flags, 0o644)
             _sync_folder(self.folder)

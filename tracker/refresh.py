@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import glob
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,12 +60,12 @@ def fits(connection: DuckDBPyConnection) -> bool:
     return connection.execute("FROM meta").fetchall() == [(len(migrations()), JUDGE)]
 
 
-def pending(connection: DuckDBPyConnection | None, journal: Path) -> list[Part] | None:
+def pending(connection: DuckDBPyConnection, journal: Path) -> list[Part] | None:
     """Return the parts of the journal that the database has not.
 
     None means that it has what the journal has no more, so that only a new database can agree with it.
     """
-    known = {row[0]: row[1] for row in _rows(connection, "FROM segment")} if connection else {}
+    known: dict[str, int] = dict(_rows(connection, "SELECT name, bytes FROM segment"))
     found = {path.stem: path for path in segments(journal)}
     if any(name not in found or found[name].stat().st_size < size for name, size in known.items()):
         return None
@@ -79,7 +78,9 @@ def fill(
     connection: DuckDBPyConnection, parts: Sequence[Part], scratch: Path, progress: Progress | None = None
 ) -> None:
     """Read the parts into the database and remake what depends on them, with ``scratch`` as a folder to make."""
-    (first, facts) = _rows(connection, _EXTENT)[0]
+    from concurrent.futures import ThreadPoolExecutor
+
+    first, facts = _rows(connection, _EXTENT)[0]
     done, total = 0, sum(part.size for part in parts)
     # Python looks through the lines on one core while the database reads them on the others.
     with _folder(scratch), ThreadPoolExecutor(1) as pool:
