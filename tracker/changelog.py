@@ -188,10 +188,11 @@ def _unknown(old: BuildView, new: BuildView) -> list[str]:
             reasons.append(f"kernels: no census of {view.version} on record")
         if view.api is None:
             reasons.append(f"Python API: no census of {view.version} on record")
-    for platform in (Platform.WINDOWS, Platform.LINUX):
-        missing = [view.version for view in (old, new) if platform not in view.wheels]
-        if missing:
-            reasons.append(f"{platform} wheel: not read for {' and '.join(missing)}")
+    if not old.wheels.keys() & new.wheels.keys():
+        unread = [view.version for view in (old, new) if not view.wheels]
+        reasons.append(
+            f"wheels: none was read of {' and '.join(unread)}" if unread else "wheels: of other systems"
+        )
     return reasons
 
 

@@ -46,6 +46,8 @@ class WorkerSettings:
 
     case_timeout: float = 600.0
     """Limit of a case that names none of its own."""
+    timeout_factor: float = 1.0
+    """Multiplies the limit of every case: more than 1 for a machine slower than most."""
     start_timeout: float = 300.0
     """Limit from the start of the process to its first word."""
     memory_gb: float = 0.0
@@ -166,9 +168,9 @@ def _from_text(section: str, key: str, text: str) -> Any:
     default = getattr(getattr(Settings(), section), key)
     if isinstance(default, bool):
         return _BOOLEANS.get(text.lower(), text)
-    if isinstance(default, float):
+    if isinstance(default, int | float):
         try:
-            return float(text)
+            return type(default)(text)
         except ValueError:
             return text
     if isinstance(default, tuple):

@@ -138,34 +138,30 @@ class Executor:
         return self.counts
 
     def _build(self, work: BuildPlan) -> None:
+        facts = EnvironmentFacts(
+            self.job.track.name, work.build.version, recipe="", python="", requirements=()
+        )
         try:
-            environment = self._environment(work.build)
+            python, file = self._python(work.build)
+            wheel = self._wheels(work.build, file)
+            recipe = self._recipe(work.build, python, file, wheel.requires if wheel else ())
+            facts = recipe.facts()
+            environment = self._environment(recipe, python)
         except EnvironmentProblem as problem:
-            self._no_environment(work, problem)
+            self._no_environment(work, facts, problem)
             return
         self._run_cases(work, environment)
 
     # -- wheels and environment -------------------------------------------------------------------------------
 
-    def _environment(self, build: Build) -> Environment:
-        """Return the build's environment; raises EnvironmentProblem."""
-        python, file = self._python(build)
-        facts = self._wheels(build, file)
-        recipe = self._recipe(build, python, file, facts.requires if facts else ())
+    def _environment(self, recipe: Recipe, python: Python) -> Environment:
+        """Return the recipe's environment; raises EnvironmentProblem."""
         self.reporter.step("preparing the environment")
-        try:
-            environment, made = self.environments.ensure(recipe, python.path)
-        except EnvironmentProblem as problem:
-            self._record(replace(recipe.facts(), reason=problem.slug, message=problem.message))
-            raise
+        environment, made = self.environments.ensure(recipe, python.path)
         if made:
             self.home.journal.append(environment.facts)
         self.reporter.environment(environment.facts, made)
         return environment
-
-    def _record(self, facts: EnvironmentFacts) -> None:
-        self.home.journal.append(facts)
-        self.reporter.environment(facts, made=False)
 
     def _python(self, build: Build) -> tuple[Python, BuildFile]:
         """Return the newest interpreter that the build has a wheel for, and that wheel."""
@@ -240,13 +236,16 @@ class Executor:
             libraries=track.libraries,
         )
 
-    def _no_environment(self, work: BuildPlan, problem: EnvironmentProblem) -> None:
-        """Record for every case of a build that it could not run, and why."""
+    def _no_environment(self, work: BuildPlan, facts: EnvironmentFacts, problem: EnvironmentProblem) -> None:
+        """Record that a build has no environment, and for every case of it that it could not run."""
+        told = replace(facts, reason=problem.slug, message=problem.message)
+        self.home.journal.append(told)
+        self.reporter.environment(told, made=False)
         slug = f"infra:{problem.slug}" if problem.ours else problem.slug
         outcome = Outcome(Ending.NO_ENVIRONMENT, error_type=slug, error_message=problem.message)
         for case in work.cases:
             cell = cell_of(work.build, case, self.job.host, self.job.digests)
-            self._observe(cell, "", CaseResult(case.id, outcome, 0.0, datetime.now(UTC), ""), 1)
+            self._observe(cell, facts.recipe, CaseResult(case.id, outcome, 0.0, datetime.now(UTC), ""), 1)
 
     # -- cases ------------------------------------------------------------------------------------------------
 

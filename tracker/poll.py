@@ -39,7 +39,8 @@ def poll(home: Home, track: Track) -> Polled:
         named = {build.version for build in seen}
         seen += [build for version, build in listed.items() if version not in named]
     changes = tuple(index_changes(listed, seen))
-    for build in changed_builds(listed, seen):
+    records = changed_builds(listed, seen)
+    for build in records:
         home.journal.append(build)
     for change in changes:
         home.journal.append(change)
@@ -47,7 +48,8 @@ def poll(home: Home, track: Track) -> Polled:
         track.name, answer.url, len(answer.builds), len(changes), answer.not_modified, None, answer.warnings
     )
     home.journal.append(result)
-    home.store.refresh()
+    if records:
+        home.store.refresh()
     return Polled(result, changes)
 
 

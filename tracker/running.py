@@ -28,7 +28,7 @@ from tracker.plan import Host, Plan, cell_of, make_plan
 from tracker.poll import poll
 from tracker.suite_files import hand_out
 from tracker.trackfile import Track
-from tracker.views import changelog_of, done_cells, observed_cells, states_of
+from tracker.views import Views, done_cells, observed_cells, states_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,9 +190,10 @@ def compare_neighbours(home: Home, prepared: Prepared) -> Iterator[Changelog]:
     A build that was asked for alone is compared with the one before it on the index.
     """
     versions = [build.version for build in prepared.builds]
+    views = Views(home, prepared.job.track)
     before = predecessor(prepared.builds[0], prepared.known) if len(versions) == 1 else None
     for old, new in pairs([before.version, *versions] if before else versions):
-        yield changelog_of(home, prepared.job.track, old, new)
+        yield views.changelog(old, new)
 
 
 def exit_code(home: Home, prepared: Prepared, logs: Sequence[Changelog], interrupted: bool) -> Exit:

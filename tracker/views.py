@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from tracker.answers import OperatorHistory, matching, operator_history
@@ -17,7 +18,7 @@ from tracker.changelog import BuildView, Changelog, changelog, pairs
 from tracker.errors import UsageError
 from tracker.home import Home
 from tracker.locate import locate, predecessor
-from tracker.model import Cell, Confidence, Platform, State, Verdict
+from tracker.model import Cell, Confidence, State, Verdict
 from tracker.trackfile import Track
 
 _TORCH = re.compile(r"torch\s*==\s*([^\s;,]+)")
@@ -91,79 +92,98 @@ def torch_pin(track: Track, version: str, requires: Sequence[str] | None) -> str
     return next((match[1] for text in [*(requires or ()), *pinned] if (match := _TORCH.match(text))), None)
 
 
-def view_of(home: Home, track: Track, version: str) -> BuildView:
-    """Return all that is known of one build; this machine's measurements go before another's."""
-    from tracker.inspection import wheels_on_record
+class Views:
+    """The builds of one track as they are known now; each is read from the database once.
 
-    store, build = home.store, {"track": track.name, "version": version}
-    row = next(row for row in build_rows(home, track) if row.version == version)
-    wheels = wheels_on_record(home, track.name, version)
-    census = {(r["machine"], r["case_id"]): r for r in store.query("census_of", **build)}
-    kernels_on = _machine(home, census, "census/kernels")
-    api_on = _machine(home, census, "census/api")
-    return BuildView(
-        track=track.name,
-        version=version,
-        uploaded=row.uploaded,
-        yanked=row.yanked,
-        pythons=row.pythons,
-        torch=row.torch,
-        wheels={wheel.platform: wheel for wheel in wheels if wheel.platform is not Platform.ANY},
-        kernels=_kernels(home, track, version, kernels_on, census) if kernels_on else None,
-        api=_api(home, build, api_on) if api_on else None,
-        verdicts=dict(_verdicts(home, build)),
-    )
+    This machine's measurements go before another's.
+    """
 
+    def __init__(self, home: Home, track: Track) -> None:
+        self._store = home.store
+        self._home = home
+        self._track = track
+        self._known: dict[str, BuildView] = {}
 
-def _machine(home: Home, census: dict[tuple[str, str], Any], case: str) -> str | None:
-    """Return the machine whose census of a case to show: this one, else the first that has one."""
-    machines = sorted(machine for machine, measured in census if measured == case)
-    own = home.machine.fingerprint
-    return own if own in machines else next(iter(machines), None)
+    def changelog(self, old: str, new: str) -> Changelog:
+        """Return what changed between two builds."""
+        return changelog(self[old], self[new])
 
+    def __getitem__(self, version: str) -> BuildView:
+        """Return all that is known of one build."""
+        if version not in self._known:
+            self._known[version] = self._read(version)
+        return self._known[version]
 
-def _kernels(
-    home: Home, track: Track, version: str, machine: str, census: dict[tuple[str, str], Any]
-) -> dict[str, frozenset[str]]:
-    """Return the kernels per dispatch key. A key without kernels is empty; one that torch lacks is left out."""
-    absent = set(census[machine, "census/kernels"]["absent_keys"] or ())
-    found: dict[str, set[str]] = {key: set() for key in track.dispatch_keys if key not in absent}
-    for row in home.store.query("kernels_of", track=track.name, version=version, machine=machine):
-        found.setdefault(row["dispatch_key"], set()).add(row["operator"])
-    return {key: frozenset(operators) for key, operators in found.items()}
+    @cached_property
+    def _rows(self) -> dict[str, BuildRow]:
+        return {row.version: row for row in build_rows(self._home, self._track)}
 
+    @cached_property
+    def _census(self) -> dict[tuple[str, str, str], list[str]]:
+        """The dispatch keys that torch lacks, by version, machine and case of each census on record."""
+        rows = self._store.query("census_of", track=self._track.name)
+        return {(row["version"], row["machine"], row["case_id"]): row["absent_keys"] or [] for row in rows}
 
-def _api(home: Home, build: dict[str, str], machine: str) -> dict[str, str]:
-    rows = home.store.query("api_of", **build, machine=machine)
-    return {row["name"]: row["signature"] for row in rows}
+    def _read(self, version: str) -> BuildView:
+        from tracker.inspection import wheels_on_record
 
-
-def _verdicts(home: Home, build: dict[str, str]) -> Iterator[tuple[tuple[str, str], Verdict]]:
-    """Yield the verdicts of this machine, or of all where this one has none."""
-    rows = home.store.query("verdicts", **build)
-    own = [row for row in rows if row["machine"] == home.machine.fingerprint]
-    for row in own or rows:
-        verdict = Verdict(
-            State(row["state"]),
-            row["reason"],
-            row["message"],
-            Confidence(row["confidence"]),
-            row["observations"],
+        row = self._rows[version]
+        wheels = wheels_on_record(self._home, self._track.name, version)
+        return BuildView(
+            track=self._track.name,
+            version=version,
+            uploaded=row.uploaded,
+            yanked=row.yanked,
+            pythons=row.pythons,
+            torch=row.torch,
+            wheels={wheel.platform: wheel for wheel in wheels},
+            kernels=self._kernels(version),
+            api=self._api(version),
+            verdicts=dict(self._verdicts(version)),
         )
-        yield (row["case_id"], row["adapter"]), verdict
 
+    def _machine(self, version: str, case: str) -> str | None:
+        """Return the machine whose census of a case to show: this one, else the first that has one."""
+        machines = sorted(
+            where for measured, where, what in self._census if (measured, what) == (version, case)
+        )
+        own = self._home.machine.fingerprint
+        return own if own in machines else next(iter(machines), None)
 
-def changelog_of(home: Home, track: Track, old: str, new: str) -> Changelog:
-    """Return what changed between two builds."""
-    return changelog(view_of(home, track, old), view_of(home, track, new))
+    def _kernels(self, version: str) -> dict[str, frozenset[str]] | None:
+        """Return the kernels per dispatch key. A key without any is empty, one that torch lacks is left out."""
+        case = "census/kernels"
+        machine = self._machine(version, case)
+        if machine is None:
+            return None
+        absent = self._census[version, machine, case]
+        found: dict[str, set[str]] = {key: set() for key in self._track.dispatch_keys if key not in absent}
+        for row in self._store.query("kernels_of", track=self._track.name, version=version, machine=machine):
+            found.setdefault(row["dispatch_key"], set()).add(row["operator"])
+        return {key: frozenset(operators) for key, operators in found.items()}
+
+    def _api(self, version: str) -> dict[str, str] | None:
+        machine = self._machine(version, "census/api")
+        if machine is None:
+            return None
+        rows = self._store.query("api_of", track=self._track.name, version=version, machine=machine)
+        return {row["name"]: row["signature"] for row in rows}
+
+    def _verdicts(self, version: str) -> Iterator[tuple[tuple[str, str], Verdict]]:
+        """Yield the verdicts of this machine, or of all where this one has none."""
+        rows = self._store.query("verdicts", track=self._track.name, version=version)
+        own = [row for row in rows if row["machine"] == self._home.machine.fingerprint]
+        for row in own or rows:
+            state, confidence = State(row["state"]), Confidence(row["confidence"])
+            verdict = Verdict(state, row["reason"], row["message"], confidence, row["observations"])
+            yield (row["case_id"], row["adapter"]), verdict
 
 
 def changelogs(home: Home, track: Track, texts: Sequence[str], *, everything: bool) -> list[Changelog]:
     """Return the changelogs that a command line asks for: OLD NEW, NEW alone, or every neighbouring pair."""
-    builds = home.builds(track.name)
+    builds, views = home.builds(track.name), Views(home, track)
     if everything:
-        views = {build.version: view_of(home, track, build.version) for build in builds}
-        return [changelog(views[old], views[new]) for old, new in pairs([build.version for build in builds])]
+        return [views.changelog(old, new) for old, new in pairs([build.version for build in builds])]
     if len(texts) not in (1, 2):
         raise UsageError(
             f"{len(texts)} builds were named, a changelog is between two",
@@ -173,7 +193,7 @@ def changelogs(home: Home, track: Track, texts: Sequence[str], *, everything: bo
     old = locate(texts[0], builds) if len(texts) == 2 else predecessor(new, builds)
     if old is None:
         raise UsageError(f"{new.version} is the first build, there is none before it")
-    return [changelog_of(home, track, old.version, new.version)]
+    return [views.changelog(old.version, new.version)]
 
 
 def operator_histories(home: Home, track: Track, name: str) -> list[OperatorHistory]:

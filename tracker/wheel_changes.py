@@ -47,10 +47,23 @@ def wheel_changes(old: WheelFacts, new: WheelFacts) -> list[WheelChange]:
         for slug, value in _PLAIN
         if value(old) != value(new)
     ]
+    changes += _other_bytes(
+        "directml", old.directml_size, new.directml_size, old.directml_sha256, new.directml_sha256
+    )
+    changes += _other_bytes("native", old.native_size, new.native_size, old.native_sha256, new.native_sha256)
     changes += _members("requires", old.requires, new.requires)
     if old.operators and new.operators:
         changes += _members("operators", old.operators, new.operators)
     return changes + _api_changes(old, new)
+
+
+def _other_bytes(
+    what: str, old_size: int | None, new_size: int | None, old_sha256: str | None, new_sha256: str | None
+) -> list[WheelChange]:
+    """Tell a library whose size stayed and whose bytes did not; another size tells that by itself."""
+    if old_size != new_size or old_sha256 == new_sha256:
+        return []
+    return [WheelChange(f"{what}-bytes", _text(old_sha256)[:12], _text(new_sha256)[:12])]
 
 
 def _api_changes(old: WheelFacts, new: WheelFacts) -> list[WheelChange]:

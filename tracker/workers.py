@@ -53,6 +53,7 @@ class WorkerLimits:
     """Limits of workers: seconds, and resident bytes of the whole tree (None is no limit)."""
 
     case_timeout: float = 600.0
+    timeout_factor: float = 1.0
     start_timeout: float = 300.0
     exit_timeout: float = EXIT_TIMEOUT
     memory: int | None = None
@@ -63,7 +64,7 @@ class WorkerLimits:
 def limits_from(settings: WorkerSettings) -> WorkerLimits:
     """Return the limits that the settings ask for; no memory setting means 80 % of this machine's."""
     memory = int(settings.memory_gb * 1e9) or int(psutil.virtual_memory().total * 0.8)
-    return WorkerLimits(settings.case_timeout, settings.start_timeout, memory=memory)
+    return WorkerLimits(settings.case_timeout, settings.timeout_factor, settings.start_timeout, memory=memory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +167,9 @@ class _Worker:
         stop: Callable[[], bool],
     ) -> None:
         self._spec, self._limits, self._on_event, self._stop = spec, limits, on_event, stop
-        self._timeouts = {case.id: case.timeout or limits.case_timeout for case in cases}
+        self._timeouts = {
+            case.id: (case.timeout or limits.case_timeout) * limits.timeout_factor for case in cases
+        }
         self._nonce = secrets.token_hex(8)
         self._folder = _new_folder(spec.folder)
         self.name = self._folder.name

@@ -54,7 +54,7 @@ def test_operators_that_a_wheel_names_are_left_to_the_census_where_there_is_one(
 
 def test_signatures_that_change_are_told_with_both() -> None:
     log = changelog(view("1.0", api={"device": "()"}), view("2.0"))
-    assert "~ device() -> (device_id=None)" in as_text(log)
+    assert "~ device() is now device(device_id=None)" in as_text(log)
 
 
 @pytest.mark.parametrize(

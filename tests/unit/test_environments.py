@@ -14,10 +14,10 @@ import pytest
 
 from tests.planted_index import PlantedIndex, Reply
 from tests.planted_wheels import make_wheel
-from tracker import environments as module
 from tracker.config import EnvironmentSettings
 from tracker.environments import MARKER, Environments, Recipe, uv_is_outside, uv_reason, uv_slug
 from tracker.errors import EnvironmentProblem
+from tracker.files import disk_use
 from tracker.machine import this_platform
 from tracker.model import Platform
 from tracker.tools import tool_runner
@@ -199,6 +199,6 @@ def test_reasons_of_the_host_are_told_from_those_of_the_build(reason: str, slug:
 
 def test_a_second_name_of_a_file_costs_no_disk(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"x" * 100_000)
-    single = module.disk_use([tmp_path])
+    single = disk_use([tmp_path])
     os.link(tmp_path / "a", tmp_path / "b")
-    assert module.disk_use([tmp_path]) == single
+    assert disk_use([tmp_path]) == single

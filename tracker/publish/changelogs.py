@@ -44,10 +44,15 @@ class Section:
 
 def sections(log: Changelog) -> list[Section]:
     """Return the parts of a changelog that have something to say."""
+    shared = _shared(log.wheels)
+    package = [*(_fact(change) for change in log.package), *wheel_lines(shared, _measured(log))]
     parts = [
-        Section("Package", tuple(_fact(change) for change in log.package)),
+        Section("Package", tuple(package)),
         *(
-            Section(f"{PLATFORM_NAMES[platform]} wheel", tuple(wheel_lines(changes, _measured(log))))
+            Section(
+                f"{PLATFORM_NAMES[platform]} wheel",
+                tuple(wheel_lines([change for change in changes if change not in shared], _measured(log))),
+            )
             for platform, changes in sorted(log.wheels.items(), reverse=True)
         ),
         Section("Kernels", tuple(_kernel_lines(log))),
@@ -56,6 +61,14 @@ def sections(log: Changelog) -> list[Section]:
         Section("Not compared", tuple(Line("", reason) for reason in log.unknown)),
     ]
     return [part for part in parts if part.lines]
+
+
+def _shared(wheels: Mapping[Platform, Sequence[WheelChange]]) -> list[WheelChange]:
+    """Return what differs in the same way in the wheels of several platforms, such as the torch pin."""
+    if len(wheels) < 2:
+        return []
+    first, *rest = wheels.values()
+    return [change for change in first if all(change in others for others in rest)]
 
 
 def _fact(change: FactChange) -> Line:
@@ -71,6 +84,8 @@ WHEEL_LABELS: Mapping[str, str] = {
     "directml-build": "DirectML's own text",
     "directml-size": "DirectML size",
     "native-size": "native module size",
+    "directml-bytes": "DirectML, same size",
+    "native-bytes": "native, same size",
     "requires-python": "requires Python",
     "requires-added": "requires now",
     "requires-removed": "required before",
@@ -92,6 +107,8 @@ def wheel_lines(changes: Sequence[WheelChange], left_out: Sequence[str] = ()) ->
             yield Line(label, names=change.names)
         elif change.field.endswith("-size"):
             yield Line(label, _sizes(change.old, change.new))
+        elif change.field.endswith("-bytes"):
+            yield Line(label, f"sha256 {change.old}... -> {change.new}...")
         else:
             yield Line(label, _step(change.old, change.new))
 
@@ -131,7 +148,7 @@ def _name_lines(names: NameChanges) -> Iterator[Line]:
     if names.disappeared:
         yield Line("-", names=names.disappeared)
     for change in names.changed:
-        yield Line("~", names=(f"{change.what}{change.old} -> {change.new}",))
+        yield Line("~", names=(f"{change.what}{change.old} is now {change.what}{change.new}",))
 
 
 def _verdict(change: VerdictChange) -> Line:
