@@ -1,4 +1,4 @@
-"""What a person sees in a terminal: tables, progress, errors. Knows ``rich``; decides nothing.
+"""What a person sees in a terminal: tables, steps, errors. Decides nothing.
 
 Data goes to standard output, everything else to standard error, so that a pipe gets data only. Text from
 wheels, logs and the index is printed without control characters and never as markup.
