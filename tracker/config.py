@@ -1,21 +1,18 @@
 """Settings: every value, its default, and where the value in force came from.
 
 The home folder holds ``config.toml``; environment variables and command-line options go before it. An unknown
-key is an error that names the nearest known one. This module reads one file and decides nothing else.
+key is an error that names the nearest known one. This module reads one file and decides nothing else. It is
+imported by every command, so what only the reading needs is imported there.
 """
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
-import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from tracker.errors import UsageError
 
@@ -115,6 +112,8 @@ def home_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 def load(home: Path, environ: Mapping[str, str] = os.environ) -> Loaded:
     """Read ``config.toml`` of the home folder and the DMLTRACK_* variables; raises UsageError."""
+    import msgspec
+
     path = home / CONFIG_FILE
     values = _read(path)
     sources = {f"{section}.{key}": str(path) for section, table in values.items() for key in table}
@@ -138,6 +137,8 @@ def _names() -> list[tuple[str, str]]:
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:
     """Return the file's tables; every key is checked against the known ones."""
+    import tomllib
+
     try:
         data = tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
@@ -158,6 +159,8 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
 
 def _known(word: str, words: Collection[str], where: str) -> None:
     if word not in words:
+        import difflib
+
         near = difflib.get_close_matches(word, words, 1, 0.5)
         hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(sorted(words))}"
         raise UsageError(f"{where} has no '{word}'", hint=hint)

@@ -22,7 +22,7 @@ from tracker.environments import Environment, Environments, Recipe
 from tracker.errors import EnvironmentProblem, WheelError
 from tracker.files import remove_tree
 from tracker.home import Home
-from tracker.inspection import facts_of
+from tracker.inspection import facts_of, stand_ins
 from tracker.machine import library_folders, this_platform
 from tracker.matrix import Case
 from tracker.model import (
@@ -316,9 +316,9 @@ class Executor:
         result = clean_environment(extra, home=scratch)
         if os.name == "nt":
             return result
-        stand_ins = self.job.track.stand_ins.get(this_platform(), "")
-        given = extra.get("LD_LIBRARY_PATH", "")
-        path = library_path(environment.site_packages, self.job.host.directx, given, stand_ins)
+        directx, given = self.job.host.directx, extra.get("LD_LIBRARY_PATH", "")
+        where = stand_ins(self.home, self.job.track, this_platform()) if directx != "real" else ""
+        path = library_path(environment.site_packages, directx, given, where)
         return {**result, "LD_LIBRARY_PATH": path} if path else result
 
     def _observe(self, cell: Cell, recipe: str, result: CaseResult, attempt: int) -> State:

@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracker.config import Loaded, load
-from tracker.locate import ordered
-from tracker.model import Build
-from tracker.trackfile import Track, load_track
 
 if TYPE_CHECKING:
     from tracker.index import PackageIndex
     from tracker.journal import Journal
-    from tracker.model import Machine
+    from tracker.model import Build, Machine
     from tracker.store import Store
+    from tracker.trackfile import Track
 
 
 class Home:
@@ -64,8 +62,12 @@ class Home:
 
     def track(self, name: str) -> Track:
         """Return a track; raises UsageError when there is none of that name."""
+        from tracker.trackfile import load_track
+
         return load_track(name, self.folder)
 
     def builds(self, track: str) -> list[Build]:
         """Return the builds of a track that were ever seen on the index, oldest first."""
+        from tracker.locate import ordered
+
         return ordered(self.store.known_builds(track))

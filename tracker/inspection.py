@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import zipfile
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 
 from tracker.errors import OutsideError, UsageError
+from tracker.files import rename
 from tracker.home import Home
 from tracker.locate import locate
 from tracker.model import Build, BuildFile, Platform, WheelFacts
 from tracker.poll import poll
 from tracker.trackfile import Track
 from tracker.wheels import choose_wheel, read_wheel
+
+STAND_INS = ("libd3d12.so", "libdxcore.so")
 
 
 def wanted_platform(text: str) -> Platform:
@@ -53,6 +59,36 @@ def facts_of(
     facts = read_wheel(home.index.fetch_wheel(file), build.track)
     home.journal.append(facts)
     return facts
+
+
+def stand_ins(home: Home, track: Track, platform: Platform) -> str:
+    """Return where stand-ins for the DirectX libraries are, with which a build can be imported without DirectX.
+
+    That is a folder in the build's own site-packages, an absolute path where they come from another track's
+    newest wheel, or nothing.
+    """
+    if not track.stand_ins_of:
+        return track.stand_ins.get(platform, "")
+    other = home.track(track.stand_ins_of)
+    if not home.builds(other.name):
+        poll(home, other)
+    file = next((f for b in reversed(home.builds(other.name)) if (f := choose_wheel(b, platform))), None)
+    if file is None or platform not in other.stand_ins:
+        return ""
+    folder = home.folder / "cache" / "stand-ins" / file.sha256[:12]
+    if not folder.exists():
+        _take_stand_ins(home.index.fetch_wheel(file), other.stand_ins[platform], folder)
+    return str(folder)
+
+
+def _take_stand_ins(wheel: Path, inside: str, folder: Path) -> None:
+    """Copy the stand-ins out of a wheel. Their names are ours, not the archive's."""
+    aside = folder.with_name(f".{folder.name}-{os.getpid()}")
+    aside.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(wheel) as archive:
+        for name in STAND_INS:
+            (aside / name).write_bytes(archive.read(f"{inside}/{name}"))
+    rename(aside, folder)
 
 
 def wheels_on_record(home: Home, track: str, version: str) -> list[WheelFacts]:

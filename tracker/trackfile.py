@@ -6,13 +6,9 @@ the home folder's ``tracks`` goes before it. Nothing here touches the index or a
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import msgspec
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from tracker.errors import UsageError
 from tracker.model import Platform
@@ -29,6 +25,8 @@ class Pins:
 
     def fit(self, version: str) -> bool:
         """Whether the version is one of these builds."""
+        from packaging.specifiers import SpecifierSet
+
         return SpecifierSet(self.builds, prereleases=True).contains(version, prereleases=True)
 
 
@@ -61,6 +59,8 @@ class Track:
     libraries: tuple[Library, ...] = ()
     stand_ins: dict[Platform, str] = field(default_factory=dict)
     """Folder in site-packages with stand-ins for the DirectX libraries, per platform."""
+    stand_ins_of: str = ""
+    """The track from whose newest wheel the stand-ins are taken, when the package has none of its own."""
 
     def requires(self, version: str, declared: tuple[str, ...]) -> tuple[str, ...]:
         """Return what a build is installed with beside itself; its own pins (``declared``) come first."""
@@ -70,6 +70,11 @@ class Track:
 
 def parse_track(text: str, source: str) -> Track:
     """Return the track that a TOML text describes; ``source`` is named in errors."""
+    import tomllib
+
+    import msgspec
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
     try:
         data: dict[str, Any] = tomllib.loads(text)
         unknown = sorted(set(data) - set(Track.__dataclass_fields__))

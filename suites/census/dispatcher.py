@@ -7,7 +7,10 @@ import re
 from typing import Any, Iterable
 
 _UNKNOWN_KEY = "could not parse dispatch key"
-_REGISTRATION = re.compile(r"^(?!debug:)(\w+)(?:\[alias\])?: registered at ", re.MULTILINE)
+_REGISTRATION = re.compile(
+    r"^(?!debug:)(\w+)(?:\[alias\])?: registered at (?:.*/Register(\w+)\.cpp)?", re.MULTILINE
+)
+_NAMELESS = "UNKNOWN_TENSOR_TYPE_ID"  # how the first builds of the fork print the key that was new in them
 _IN_TABLE = re.compile(r"^(\w+): ", re.MULTILINE)
 _SAMPLE = "aten::add.Tensor"  # its table names every key that any backend may have
 
@@ -39,6 +42,7 @@ def _read_dumps(core: Any, keys: list[str]) -> dict[str, list[str] | None]:
     }
     for schema in core._jit_get_all_schemas():
         name = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
-        for key in _REGISTRATION.findall(core._dispatch_dump(name)):
-            kernels.setdefault(key, set()).add(name)
+        for key, source in _REGISTRATION.findall(core._dispatch_dump(name)):
+            # Its source file says which key it is: .../RegisterDML.cpp.
+            kernels.setdefault(source if key == _NAMELESS and source else key, set()).add(name)
     return {key: sorted(kernels[key]) if key in kernels else None for key in keys}
