@@ -90,10 +90,11 @@ def fill(
             if progress:
                 progress(done, total)
         connection.begin()
-        _rejudge(connection, scratch)
+        _rejudge(connection, scratch, first)
         if _rows(connection, _EXTENT)[0][1] > facts:
             _run(connection, "facts")
-        _run(connection, "census")
+        if _rows(connection, f"{_NEW} AND suite = 'census' LIMIT 1", first):
+            _run(connection, "census")
         _judge_cells(connection, scratch, first)
         _rank_versions(connection, scratch)
         connection.commit()
@@ -101,6 +102,7 @@ def fill(
 
 _EXTENT = "SELECT (SELECT coalesce(max(rowid) + 1, 0) FROM observation), (SELECT count(*) FROM event)"
 """Where the next observation will stand, and how many facts there are."""
+_NEW = "FROM observation WHERE rowid >= ?"
 
 
 # --- lines to rows ---------------------------------------------------------------------------------------
@@ -128,8 +130,7 @@ def _read(
     except duckdb.InvalidInputException:
         # Not every kind of damage is passed over by the reader: a line beyond its limit is not.
         _insert(connection, [repaired(part, scratch) for part in batch])
-    counts = "SELECT segment, count(*) FROM observation WHERE rowid >= ? GROUP BY ALL"
-    inserted = dict(_rows(connection, counts, before))
+    inserted = dict(_rows(connection, f"SELECT segment, count(*) {_NEW} GROUP BY ALL", before))
     sifted = list(looked)
     _append(connection, scratch, "event", [fact for item in sifted for fact in item.facts])
     for item in sifted:
@@ -174,9 +175,9 @@ _STATES = ", ".join(f"'{state}'" for state in State)
 _STALE = f"(o.judge <> '{JUDGE}' OR o.state NOT IN ({_STATES}))"
 
 
-def _rejudge(connection: DuckDBPyConnection, scratch: Path) -> None:
-    """Judge again what another judge judged, each distinct outcome once."""
-    found = _rows(connection, "SELECT DISTINCT judge, state FROM observation")
+def _rejudge(connection: DuckDBPyConnection, scratch: Path, first: int) -> None:
+    """Judge again what another judge judged, each distinct outcome once; before row ``first`` there is none."""
+    found = _rows(connection, f"SELECT DISTINCT judge, state {_NEW}", first)
     if all(judge == JUDGE and state in _KNOWN for judge, state in found):
         return
     connection.execute(

@@ -7,7 +7,7 @@ DELETE FROM census;
 CREATE OR REPLACE TEMP TABLE taken AS
 SELECT track, version, machine, case_id, logged_at, measures
 FROM observation
-WHERE case_id IN ('census/kernels', 'census/api') AND state = 'pass'
+WHERE suite = 'census' AND case_id IN ('census/kernels', 'census/api') AND state = 'pass'
 QUALIFY row_number() OVER (
     PARTITION BY track, version, machine, case_id ORDER BY logged_at DESC, segment DESC, seq DESC) = 1;
 
