@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tracker.engine import engine
 from tracker.errors import StoreError
 from tracker.files import rename
 from tracker.refresh import Progress, create, fill, fits, pending
@@ -66,7 +67,7 @@ class Generations:
 
     def add(self, progress: Progress | None = None) -> None:
         """Make the next generation from the newest, or from nothing where that can not be. Needs the lock."""
-        import duckdb
+        duckdb = engine()
 
         base = self._base()
         try:
@@ -107,7 +108,7 @@ class Generations:
 
     def _base(self) -> Path | None:
         """Return the newest generation if it can be added to; one that can not be read is moved aside."""
-        import duckdb
+        duckdb = engine()
 
         newest = self.newest()
         if newest is None:
@@ -142,13 +143,14 @@ def _discard(path: Path) -> None:
 
 def open_to_read(path: Path) -> DuckDBPyConnection:
     """Open a generation for questions of any origin: no writing, no files, no network, no settings."""
-    import duckdb
+    duckdb = engine()
 
-    return duckdb.connect(str(path), read_only=True, config=_CLOSED | _LOCKED)
+    connection: DuckDBPyConnection = duckdb.connect(str(path), read_only=True, config=_CLOSED | _LOCKED)
+    return connection
 
 
 def _open_to_write(path: Path) -> DuckDBPyConnection:
-    import duckdb
+    duckdb = engine()
     import psutil
 
     memory = psutil.virtual_memory().total // 4
@@ -158,4 +160,5 @@ def _open_to_write(path: Path) -> DuckDBPyConnection:
         # Order is said by every query; not keeping it lets big inserts run on all cores in bounded memory.
         "preserve_insertion_order": "false",
     }
-    return duckdb.connect(str(path), config=_CLOSED | config)
+    connection: DuckDBPyConnection = duckdb.connect(str(path), config=_CLOSED | config)
+    return connection

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tracker.engine import engine
 from tracker.files import remove_tree
 from tracker.journal import segments
 from tracker.judge import JUDGE, find, verdict
@@ -122,7 +123,7 @@ def _batches(parts: Iterable[Part]) -> Iterator[list[Part]]:
 def _read(
     connection: DuckDBPyConnection, batch: Sequence[Part], looked: Iterable[Sifted], scratch: Path
 ) -> None:
-    import duckdb
+    duckdb = engine()
 
     (before, _) = _rows(connection, _EXTENT)[0]
     try:

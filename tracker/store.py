@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tracker.engine import engine
 from tracker.errors import StoreError, UsageError
 from tracker.generations import Generations, open_to_read
 from tracker.model import Build
@@ -100,7 +101,7 @@ class Store:
             self._open = None
 
     def _up_to_date(self) -> bool:
-        import duckdb
+        duckdb = engine()
 
         # What can not be read is not up to date; making the next one finds out what to do with it.
         with suppress(duckdb.Error, StoreError):
@@ -115,7 +116,7 @@ class Store:
             self._generations.add(progress)
 
     def _make(self, wait: float, action: Callable[[], object]) -> None:
-        import duckdb
+        duckdb = engine()
 
         try:
             with self._generations.lock(wait):
@@ -127,7 +128,7 @@ class Store:
 
     def _reader(self) -> DuckDBPyConnection:
         """Return a connection to the newest generation; the first is made when there is none."""
-        import duckdb
+        duckdb = engine()
 
         if self._generations.newest() is None:
             self.refresh()
@@ -147,7 +148,7 @@ class Store:
         raise StoreError(f"no database can be opened: {problem}", hint=_REBUILD) from problem
 
     def _ask(self, sql: str, parameters: Mapping[str, object] | None) -> Answer:
-        import duckdb
+        duckdb = engine()
 
         cursor = self._reader().cursor()
         try:
