@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -48,8 +48,6 @@ from tracker.trackfile import Track
 from tracker.wheels import choose_wheel
 from tracker.workers import (
     CaseResult,
-    CaseStarted,
-    WorkerEvent,
     WorkerSpec,
     library_path,
     limits_from,
@@ -268,19 +266,9 @@ class Executor:
     def _attempts(
         self, spec: WorkerSpec, cases: Sequence[Case], cells: dict[str, Cell], recipe: str, attempt: int
     ) -> Iterator[tuple[Case, State]]:
-        def on_event(event: WorkerEvent) -> None:
-            if isinstance(event, CaseStarted):
-                self.home.journal.append(Attempt(self.job.run, event.worker, cells[event.case]))
-
         by_id = {case.id: case for case in cases}
-        results = run_cases(
-            spec,
-            cases,
-            limits_from(self.settings.worker),
-            on_event=on_event,
-            stop=self.stop,
-            isolate=attempt > 1,
-        )
+        limits = limits_from(self.settings.worker)
+        results = run_cases(spec, cases, limits, stop=self.stop, isolate=attempt > 1)
         for result in results:
             if result.outcome.ending is Ending.CANCELLED:
                 return  # it will be run again; an attempt that we broke off says nothing
@@ -352,31 +340,38 @@ def keep(folder: Path, kept: Kept) -> None:
     (folder / RUN_FILE).write_bytes(msgspec.json.encode(kept))
 
 
-def take_over(home: Home, done: Iterable[Cell]) -> list[Observation]:
-    """Record what workers of a tracker that was killed had finished, and clear its folders away.
+def take_over(home: Home, known: Callable[[str], Collection[Cell]]) -> int:
+    """Record what workers of a tracker that was killed had finished; clear its folders away.
 
-    Must be called only by who holds the home's run lock: the folders of a run that goes on are not dead.
+    ``known`` gives the cells that a run has in the journal already. A case that was in flight is recorded as an
+    attempt: one that takes the host down again and again can be told by that. Returns how many results were
+    saved. Must be called only by who holds the home's run lock: the folders of a run that goes on are not dead.
     """
-    known, saved = set(done), []
+    saved = 0
     for folder in sorted((home.folder / "runs").glob("*/*")):
-        for observation in _left_over(folder):
-            if observation.cell not in known:
-                known.add(observation.cell)
-                home.journal.append(observation)
-                saved.append(observation)
+        for record in _left_over(folder):
+            if record.cell in known(record.run):
+                continue
+            home.journal.append(record)
+            saved += isinstance(record, Observation)
     remove_tree(home.folder / "runs")
     return saved
 
 
-def _left_over(folder: Path) -> Iterator[Observation]:
+def _left_over(folder: Path) -> Iterator[Observation | Attempt]:
     try:
         kept = msgspec.json.decode((folder / RUN_FILE).read_bytes(), type=Kept)
     except (OSError, msgspec.MsgspecError):
         return
     cells = {cell.case: cell for cell in kept.cells}
     for result in salvage(folder):
-        if result.case in cells:
-            yield observe(kept.run, cells[result.case], kept.environment, result, 1)
+        cell = cells.get(result.case)
+        if cell is None:
+            continue
+        if result.outcome.ending is Ending.CANCELLED:
+            yield Attempt(kept.run, result.worker, cell)
+        else:
+            yield observe(kept.run, cell, kept.environment, result, 1)
 
 
 def requirements_of(suites: Iterable[tuple[str, ...]]) -> tuple[str, ...]:

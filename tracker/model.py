@@ -302,7 +302,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A case is about to run. Without an observation after it, the host or the tracker died meanwhile."""
+    """A case was in flight when the host or the tracker died; written by whoever took over afterwards."""
 
     run: str
     worker: str

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 from tracker import matrix
@@ -28,7 +29,7 @@ from tracker.plan import Host, Plan, cell_of, make_plan
 from tracker.poll import poll
 from tracker.suite_files import hand_out
 from tracker.trackfile import Track
-from tracker.views import Views, done_cells, observed_cells, states_of
+from tracker.views import Views, cells_of_run, done_cells, states_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ def prepare(home: Home, wish: Wish) -> Prepared:
     track = home.track(wish.track)
     suites_folder = hand_out(home.folder)
     suites = chosen_suites(matrix.load_suites(suites_folder / "suites"), wish.suites)
-    notes = [f"took over {len(saved)} results of an interrupted run"] if (saved := _salvage(home)) else []
+    notes = [f"took over {saved} results of an interrupted run"] if (saved := _salvage(home)) else []
     notes += _ask_index(home, track, wish)
     known = home.builds(track.name)
     builds = select(wish.builds, [build for build in known if build.files], withdrawn=track.yanked)
@@ -136,10 +137,10 @@ def _all_cells(
     return tuple(cell_of(work.build, case, host, digests) for work in plan.work for case in work.cases)
 
 
-def _salvage(home: Home) -> list[object]:
+def _salvage(home: Home) -> int:
     if not (home.folder / "runs").exists():
-        return []
-    saved: list[object] = [*take_over(home, observed_cells(home))]
+        return 0
+    saved = take_over(home, cache(lambda run: cells_of_run(home, run)))
     home.store.refresh()
     return saved
 

@@ -220,9 +220,9 @@ def done_cells(home: Home, track: Track, machine: str, *, retry: bool) -> list[C
     return _cells(home, CONCLUSIVE if retry else DONE, track=track.name, machine=machine)
 
 
-def observed_cells(home: Home) -> list[Cell]:
-    """Return every cell with an observation that stands, of all tracks and machines."""
-    return _cells(home, DONE)
+def cells_of_run(home: Home, run: str) -> frozenset[Cell]:
+    """Return the cells that a run observed, however they ended."""
+    return frozenset(_cell(row) for row in home.store.query("cells_of_run", run=run))
 
 
 def _cells(home: Home, states: Sequence[State], **narrower: str) -> list[Cell]:

@@ -355,7 +355,7 @@ def _number(path: Path) -> int:
 
 
 def salvage(folder: Path) -> list[CaseResult]:
-    """Return what the workers of a tracker that died had finished, without the case that was in flight.
+    """Return what the workers of a tracker that died had finished; a case that was in flight is CANCELLED.
 
     ``folder`` is that of the ``WorkerSpec``. The logs died with the tracker.
     """
@@ -372,6 +372,9 @@ def _salvaged(folder: Path) -> Iterator[CaseResult]:
                 if isinstance(said, Reported):
                     began = datetime.fromtimestamp(said.at, UTC)
                     yield CaseResult(said.case, said.outcome, said.seconds, began, folder.name, said.measures)
+        if talk.in_flight is not None:
+            broken_off = Outcome(Ending.CANCELLED, error_message="the tracker died meanwhile")
+            yield CaseResult(talk.in_flight, broken_off, 0.0, datetime.now(UTC), folder.name)
     except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return  # nothing to be had from this one
 

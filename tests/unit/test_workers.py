@@ -432,14 +432,20 @@ def test_a_worker_and_what_it_started_die_with_the_tracker(stage: Stage) -> None
     assert gone(worker)
     assert gone(int(note.read_text()))
     assert [(r.case, r.outcome.ending) for r in salvage(stage.spec.folder)] == [
-        ("planted/passes", Ending.COMPLETED)
+        ("planted/passes", Ending.COMPLETED),
+        ("planted/hang", Ending.CANCELLED),
     ]
 
 
 def test_finished_cases_are_salvaged_with_their_measures(stage: Stage) -> None:
     stage.play("passes", "exits_at_once", "raises")
     saved = {result.case: result for result in salvage(stage.spec.folder)}
-    assert set(saved) == {"planted/passes", "planted/raises"}
+    endings = {case: result.outcome.ending for case, result in saved.items()}
+    assert endings == {
+        "planted/passes": Ending.COMPLETED,
+        "planted/exits_at_once": Ending.CANCELLED,
+        "planted/raises": Ending.EXCEPTION,
+    }
     assert saved["planted/passes"].measures["value"] == 1.0
     assert saved["planted/raises"].worker == "worker-2"
 
