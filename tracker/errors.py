@@ -76,6 +76,12 @@ class EnvironmentProblem(OutsideError):
         self.ours = ours
 
 
+class Stopped(TrackerError):
+    """Somebody asked us to stop while a tool or a transfer was under way; nothing of it is kept."""
+
+    exit_code = Exit.INTERRUPTED
+
+
 class HomeBusy(OutsideError):
     """Another process is running on the same home folder."""
 

@@ -5,6 +5,7 @@ A query must not pay for the network, and a poll not for the database; so each p
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
 class Home:
     """The parts of one home folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, stop: Callable[[], bool] = lambda: False) -> None:
         self.folder = folder
+        self.stop = stop
+        """Asked often by what takes long (installing, downloading); True makes it raise Stopped."""
 
     @cached_property
     def loaded(self) -> Loaded:
