@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from tracker.changelog import BuildView
-from tracker.model import Build, BuildFile, Confidence, Platform, State, Verdict, WheelFacts
+from tracker.changelog import BuildView, Measured
+from tracker.model import Build, BuildFile, Cell, Confidence, Platform, State, Verdict, WheelFacts
 
 DAY = datetime(2024, 9, 15, tzinfo=UTC)
 
@@ -65,8 +65,21 @@ def view(version: str, **changes: Any) -> BuildView:
         "wheels": {
             platform: wheel(version, platform=platform) for platform in (Platform.LINUX, Platform.WINDOWS)
         },
+        "measured": {"box": measured(version)},
+    }
+    return BuildView(**(facts | changes))
+
+
+def measured(version: str, machine: str = "box", digest: str = "d1", **changes: Any) -> Measured:
+    """Return what a machine measured of a build with nothing special about it; verdicts by (case, adapter)."""
+    facts: dict[str, Any] = {
         "kernels": {"PrivateUse1": frozenset({"aten::add.out", "aten::mul.out"})},
         "api": {"device": "(device_id=None)"},
         "verdicts": {("census/import", "none"): verdict(State.PASS)},
     }
-    return BuildView(**(facts | changes))
+    facts |= changes
+    facts["verdicts"] = {
+        key: (Cell("torch-directml", version, key[0].split("/")[0], *key, machine, digest), said)
+        for key, said in facts["verdicts"].items()
+    }
+    return Measured(**facts)

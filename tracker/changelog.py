@@ -6,18 +6,28 @@ Pure. What could not be compared is part of the answer: a changelog never passes
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
 
-from tracker.changes import ChangeKind, compare
-from tracker.model import Platform, Verdict, WheelFacts
+from tracker.changes import ChangeKind, compare, obstacle
+from tracker.model import Cell, Platform, Verdict, WheelFacts
 from tracker.wheel_changes import WheelChange, wheel_changes
 
 
 @dataclass(frozen=True, slots=True)
+class Measured:
+    """What one machine measured of a build. A part that was never measured is None, which is not empty."""
+
+    kernels: Mapping[str, frozenset[str]] | None = None
+    api: Mapping[str, str] | None = None
+    verdicts: Mapping[tuple[str, str], tuple[Cell, Verdict]] = field(default_factory=dict)
+    """By case and adapter."""
+
+
+@dataclass(frozen=True, slots=True)
 class BuildView:
-    """All that is known of one build. A part that was never measured is None, which is not the same as empty."""
+    """All that is known of one build: what the index and its wheels say, and what each machine measured."""
 
     track: str
     version: str
@@ -26,10 +36,8 @@ class BuildView:
     pythons: tuple[str, ...]
     torch: str | None
     wheels: Mapping[Platform, WheelFacts]
-    kernels: Mapping[str, frozenset[str]] | None
-    api: Mapping[str, str] | None
-    verdicts: Mapping[tuple[str, str], Verdict]
-    """By case and adapter."""
+    measured: Mapping[str, Measured]
+    """By the fingerprint of the machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,24 +63,29 @@ class NameChanges:
 
 @dataclass(frozen=True, slots=True)
 class VerdictChange:
-    """One case whose verdict differs between the builds (or that could not be compared)."""
+    """One case whose verdict differs between the builds, or that could not be compared (``why``)."""
 
     case: str
     adapter: str
     kind: ChangeKind
     old: Verdict | None
     new: Verdict | None
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Changelog:
-    """What changed from one build to the next. ``unknown`` says what could not be compared, and why."""
+    """What changed from one build to the next. ``unknown`` says what could not be compared, and why.
+
+    What was measured comes from ``machine`` on both sides; it is empty when no machine measured both.
+    """
 
     track: str
     old: str
     new: str
     old_uploaded: datetime | None
     new_uploaded: datetime | None
+    machine: str
     package: tuple[FactChange, ...]
     wheels: Mapping[Platform, tuple[WheelChange, ...]]
     kernels: Mapping[str, NameChanges]
@@ -89,26 +102,38 @@ class Changelog:
         return not any(parts)
 
 
-def changelog(old: BuildView, new: BuildView) -> Changelog:
-    """Return what changed from the old build to the new one."""
+NOTHING = Measured()
+
+
+def changelog(old: BuildView, new: BuildView, own_machine: str = "") -> Changelog:
+    """Return what changed from the old build to the new one, measured by one machine, if possible our own."""
     both = [platform for platform in Platform if platform in old.wheels and platform in new.wheels]
+    machine = shared_machine(old, new, own_machine)
+    before, after = old.measured.get(machine, NOTHING), new.measured.get(machine, NOTHING)
     return Changelog(
         track=new.track,
         old=old.version,
         new=new.version,
         old_uploaded=old.uploaded,
         new_uploaded=new.uploaded,
+        machine=machine,
         package=tuple(_package(old, new)),
         wheels={
             platform: tuple(wheel_changes(old.wheels[platform], new.wheels[platform])) for platform in both
         },
-        kernels=_kernels(old.kernels, new.kernels),
-        kernel_counts=_counts(old.kernels, new.kernels),
-        api=_names(old.api, new.api),
-        api_compared=old.api is not None and new.api is not None,
-        verdicts=tuple(_verdicts(old.verdicts, new.verdicts)),
-        unknown=tuple(_unknown(old, new)),
+        kernels=_kernels(before.kernels, after.kernels),
+        kernel_counts=_counts(before.kernels, after.kernels),
+        api=_names(before.api, after.api),
+        api_compared=before.api is not None and after.api is not None,
+        verdicts=tuple(_verdicts(before, after)),
+        unknown=tuple(_unknown(old, new, machine)),
     )
+
+
+def shared_machine(old: BuildView, new: BuildView, own: str) -> str:
+    """Return the machine whose measurements of both builds are compared: our own, else the first; "" for none."""
+    shared = old.measured.keys() & new.measured.keys()
+    return own if own in shared else min(shared, default="")
 
 
 def _package(old: BuildView, new: BuildView) -> list[FactChange]:
@@ -162,38 +187,44 @@ def _names(old: Mapping[str, str] | None, new: Mapping[str, str] | None) -> Name
 QUIET = (ChangeKind.STILL_PASSING, ChangeKind.STILL_FAILING)
 
 
-def _verdicts(
-    old: Mapping[tuple[str, str], Verdict], new: Mapping[tuple[str, str], Verdict]
-) -> list[VerdictChange]:
+def _verdicts(old: Measured, new: Measured) -> list[VerdictChange]:
     """Return the changes of verdicts, the worst kind first; what stayed as it was is left out."""
-    changes = [
-        VerdictChange(
-            case,
-            adapter,
-            compare(old.get((case, adapter)), new.get((case, adapter))),
-            old.get((case, adapter)),
-            new.get((case, adapter)),
-        )
-        for case, adapter in sorted({*old, *new})
-    ]
+    changes = [_verdict(key, old, new) for key in sorted({*old.verdicts, *new.verdicts})]
     order = list(ChangeKind)
-    return sorted((c for c in changes if c.kind not in QUIET), key=lambda c: order.index(c.kind))
+    return sorted((c for c in changes if c.kind not in QUIET), key=lambda change: order.index(change.kind))
 
 
-def _unknown(old: BuildView, new: BuildView) -> list[str]:
+def _verdict(key: tuple[str, str], old: Measured, new: Measured) -> VerdictChange:
+    before, after = old.verdicts.get(key), new.verdicts.get(key)
+    verdicts = (before[1] if before else None, after[1] if after else None)
+    why = obstacle(before[0], after[0]) if before and after else None
+    kind = ChangeKind.NOT_COMPARABLE if why else compare(*verdicts)
+    return VerdictChange(*key, kind, *verdicts, why or "")
+
+
+def _unknown(old: BuildView, new: BuildView, machine: str) -> list[str]:
     """Say what could not be compared."""
     reasons: list[str] = []
-    for view in (old, new):
-        if view.kernels is None:
-            reasons.append(f"kernels: no census of {view.version} on record")
-        if view.api is None:
-            reasons.append(f"Python API: no census of {view.version} on record")
+    unmeasured = [view.version for view in (old, new) if not view.measured]
+    if unmeasured:
+        reasons.append(f"kernels, Python API, verdicts: {' and '.join(unmeasured)} was never measured")
+    elif not machine:
+        reasons.append("kernels, Python API, verdicts: no machine has measured both builds")
+    for view in (old, new) if machine else ():
+        reasons += [
+            f"{part}: no census of {view.version} on record" for part in _missing(view.measured[machine])
+        ]
     if not old.wheels.keys() & new.wheels.keys():
         unread = [view.version for view in (old, new) if not view.wheels]
         reasons.append(
             f"wheels: none was read of {' and '.join(unread)}" if unread else "wheels: of other systems"
         )
     return reasons
+
+
+def _missing(measured: Measured) -> list[str]:
+    parts = (("kernels", measured.kernels), ("Python API", measured.api))
+    return [name for name, part in parts if part is None]
 
 
 def pairs(versions: Sequence[str]) -> list[tuple[str, str]]:

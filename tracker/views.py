@@ -7,14 +7,14 @@ by the pure modules; no SQL stands here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
 from tracker.answers import OperatorHistory, matching, operator_history
-from tracker.changelog import BuildView, Changelog, changelog, pairs
+from tracker.changelog import BuildView, Changelog, Measured, changelog, pairs
 from tracker.errors import UsageError
 from tracker.home import Home
 from tracker.locate import locate, predecessor
@@ -93,10 +93,7 @@ def torch_pin(track: Track, version: str, requires: Sequence[str] | None) -> str
 
 
 class Views:
-    """The builds of one track as they are known now; each is read from the database once.
-
-    This machine's measurements go before another's.
-    """
+    """The builds of one track as they are known now; each is read from the database once."""
 
     def __init__(self, home: Home, track: Track) -> None:
         self._store = home.store
@@ -105,8 +102,8 @@ class Views:
         self._known: dict[str, BuildView] = {}
 
     def changelog(self, old: str, new: str) -> Changelog:
-        """Return what changed between two builds."""
-        return changelog(self[old], self[new])
+        """Return what changed between two builds; this machine's measurements go before another's."""
+        return changelog(self[old], self[new], self._home.machine.fingerprint)
 
     def __getitem__(self, version: str) -> BuildView:
         """Return all that is known of one build."""
@@ -119,10 +116,13 @@ class Views:
         return {row.version: row for row in build_rows(self._home, self._track)}
 
     @cached_property
-    def _census(self) -> dict[tuple[str, str, str], list[str]]:
-        """The dispatch keys that torch lacks, by version, machine and case of each census on record."""
-        rows = self._store.query("census_of", track=self._track.name)
-        return {(row["version"], row["machine"], row["case_id"]): row["absent_keys"] or [] for row in rows}
+    def _census(self) -> dict[str, dict[tuple[str, str], list[str]]]:
+        """Per build, the dispatch keys that torch lacks, by machine and case of each census on record."""
+        found: dict[str, dict[tuple[str, str], list[str]]] = {}
+        for row in self._store.query("census_of", track=self._track.name):
+            key = (row["machine"], row["case_id"])
+            found.setdefault(row["version"], {})[key] = row["absent_keys"] or []
+        return found
 
     def _read(self, version: str) -> BuildView:
         from tracker.inspection import wheels_on_record
@@ -137,46 +137,47 @@ class Views:
             pythons=row.pythons,
             torch=row.torch,
             wheels={wheel.platform: wheel for wheel in wheels},
-            kernels=self._kernels(version),
-            api=self._api(version),
-            verdicts=dict(self._verdicts(version)),
+            measured=self._measured(version),
         )
 
-    def _machine(self, version: str, case: str) -> str | None:
-        """Return the machine whose census of a case to show: this one, else the first that has one."""
-        machines = sorted(
-            where for measured, where, what in self._census if (measured, what) == (version, case)
-        )
-        own = self._home.machine.fingerprint
-        return own if own in machines else next(iter(machines), None)
+    def _measured(self, version: str) -> dict[str, Measured]:
+        """Return what each machine measured of a build."""
+        kernels, api, verdicts = self._kernels(version), self._api(version), self._verdicts(version)
+        return {
+            machine: Measured(kernels.get(machine), api.get(machine), verdicts.get(machine, {}))
+            for machine in sorted({*kernels, *api, *verdicts})
+        }
 
-    def _kernels(self, version: str) -> dict[str, frozenset[str]] | None:
+    def _machines(self, version: str, case: str) -> list[str]:
+        return [machine for machine, measured in self._census.get(version, {}) if measured == case]
+
+    def _kernels(self, version: str) -> dict[str, dict[str, frozenset[str]]]:
         """Return the kernels per dispatch key. A key without any is empty, one that torch lacks is left out."""
-        case = "census/kernels"
-        machine = self._machine(version, case)
-        if machine is None:
-            return None
-        absent = self._census[version, machine, case]
-        found: dict[str, set[str]] = {key: set() for key in self._track.dispatch_keys if key not in absent}
-        for row in self._store.query("kernels_of", track=self._track.name, version=version, machine=machine):
-            found.setdefault(row["dispatch_key"], set()).add(row["operator"])
-        return {key: frozenset(operators) for key, operators in found.items()}
+        found: dict[str, dict[str, set[str]]] = {}
+        for machine in self._machines(version, "census/kernels"):
+            absent = self._census[version][machine, "census/kernels"]
+            found[machine] = {key: set() for key in self._track.dispatch_keys if key not in absent}
+        for row in self._store.query("kernels_of", track=self._track.name, version=version) if found else ():
+            found[row["machine"]].setdefault(row["dispatch_key"], set()).add(row["operator"])
+        return {
+            machine: {key: frozenset(operators) for key, operators in keys.items()}
+            for machine, keys in found.items()
+        }
 
-    def _api(self, version: str) -> dict[str, str] | None:
-        machine = self._machine(version, "census/api")
-        if machine is None:
-            return None
-        rows = self._store.query("api_of", track=self._track.name, version=version, machine=machine)
-        return {row["name"]: row["signature"] for row in rows}
+    def _api(self, version: str) -> dict[str, dict[str, str]]:
+        found: dict[str, dict[str, str]] = {machine: {} for machine in self._machines(version, "census/api")}
+        for row in self._store.query("api_of", track=self._track.name, version=version) if found else ():
+            found[row["machine"]][row["name"]] = row["signature"]
+        return found
 
-    def _verdicts(self, version: str) -> Iterator[tuple[tuple[str, str], Verdict]]:
-        """Yield the verdicts of this machine, or of all where this one has none."""
-        rows = self._store.query("verdicts", track=self._track.name, version=version)
-        own = [row for row in rows if row["machine"] == self._home.machine.fingerprint]
-        for row in own or rows:
+    def _verdicts(self, version: str) -> dict[str, dict[tuple[str, str], tuple[Cell, Verdict]]]:
+        found: dict[str, dict[tuple[str, str], tuple[Cell, Verdict]]] = {}
+        for row in self._store.query("verdicts", track=self._track.name, version=version):
             state, confidence = State(row["state"]), Confidence(row["confidence"])
             verdict = Verdict(state, row["reason"], row["message"], confidence, row["observations"])
-            yield (row["case_id"], row["adapter"]), verdict
+            key = (row["case_id"], row["adapter"])
+            found.setdefault(row["machine"], {})[key] = (_cell(row), verdict)
+        return found
 
 
 def changelogs(home: Home, track: Track, texts: Sequence[str], *, everything: bool) -> list[Changelog]:

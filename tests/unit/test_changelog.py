@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
-from tests.builders import verdict, view, wheel
-from tracker.changelog import NameChanges, changelog, pairs
+from tests.builders import measured, verdict, view, wheel
+from tracker.changelog import BuildView, NameChanges, changelog, pairs
 from tracker.changes import ChangeKind
 from tracker.model import Platform, State
 from tracker.publish.changelogs import FORMATS, as_json, as_markdown, as_text, code, escape
+
+
+def seen(version: str, **changes: Any) -> BuildView:
+    """Return a build of which one machine measured something special."""
+    return view(version, measured={"box": measured(version, **changes)})
 
 
 def test_equal_builds_have_an_empty_changelog_that_says_so() -> None:
@@ -20,21 +26,22 @@ def test_equal_builds_have_an_empty_changelog_that_says_so() -> None:
 
 
 def test_kernels_that_come_and_go_are_named() -> None:
-    new = view("2.0", kernels={"PrivateUse1": frozenset({"aten::add.out", "aten::lerp"})})
+    new = seen("2.0", kernels={"PrivateUse1": frozenset({"aten::add.out", "aten::lerp"})})
     log = changelog(view("1.0"), new)
     assert log.kernels["PrivateUse1"] == NameChanges(("aten::lerp",), ("aten::mul.out",))
     assert "PrivateUse1            2 -> 2 (+1, -1)" in as_text(log)
 
 
 def test_a_key_that_torch_lacks_is_not_an_empty_key() -> None:
-    new = view("2.0", kernels={**dict(view("1.0").kernels or {}), "AutocastPrivateUse1": frozenset()})
+    old = dict(measured("1.0").kernels or {})
+    new = seen("2.0", kernels={**old, "AutocastPrivateUse1": frozenset()})
     log = changelog(view("1.0"), new)
     assert log.kernel_counts["AutocastPrivateUse1"] == (None, 0)
     assert "AutocastPrivateUse1    no such key -> 0" in as_text(log)
 
 
 def test_a_build_without_census_is_named_as_not_compared() -> None:
-    log = changelog(view("1.0", kernels=None), view("2.0"))
+    log = changelog(seen("1.0", kernels=None), view("2.0"))
     assert log.kernels == {}
     assert "kernels: no census of 1.0 on record" in as_text(log)
 
@@ -49,11 +56,11 @@ def test_growth_of_the_directml_library_is_told_with_its_versions() -> None:
 def test_operators_that_a_wheel_names_are_left_to_the_census_where_there_is_one() -> None:
     old = {"wheels": {Platform.WINDOWS: wheel(operators=("aten::mul.out",))}}
     assert "operators named" not in as_text(changelog(view("1.0", **old), view("2.0")))
-    assert "operators named now" in as_text(changelog(view("1.0", **old, kernels=None), view("2.0")))
+    assert "operators named now" in as_text(changelog(view("1.0", **old, measured={}), view("2.0")))
 
 
 def test_signatures_that_change_are_told_with_both() -> None:
-    log = changelog(view("1.0", api={"device": "()"}), view("2.0"))
+    log = changelog(seen("1.0", api={"device": "()"}), view("2.0"))
     assert "~ device() is now device(device_id=None)" in as_text(log)
 
 
@@ -67,9 +74,29 @@ def test_signatures_that_change_are_told_with_both() -> None:
 )
 def test_verdicts_that_change_are_told_by_kind(old: State, new: State, kind: ChangeKind) -> None:
     cell = ("vit/forward", "GPU")
-    log = changelog(view("1.0", verdicts={cell: verdict(old)}), view("2.0", verdicts={cell: verdict(new)}))
+    log = changelog(seen("1.0", verdicts={cell: verdict(old)}), seen("2.0", verdicts={cell: verdict(new)}))
     assert [change.kind for change in log.verdicts] == [kind]
     assert f"{kind:<22} vit/forward on GPU: {old} -> {new}" in as_text(log)
+
+
+def test_builds_that_no_machine_has_both_measured_are_not_compared() -> None:
+    crash = {("census/import", "none"): verdict(State.CRASH)}
+    new = view("2.0", measured={"other": measured("2.0", "other", verdicts=crash, kernels={})})
+    log = changelog(view("1.0"), new)
+    assert log.verdicts == () and log.kernels == {} and log.machine == ""
+    assert log.unknown == ("kernels, Python API, verdicts: no machine has measured both builds",)
+
+
+def test_of_several_machines_our_own_is_compared() -> None:
+    both = {name: measured("1.0", name) for name in ("a", "b", "c")}
+    assert changelog(view("1.0", measured=both), view("2.0", measured=both), "b").machine == "b"
+    assert changelog(view("1.0", measured=both), view("2.0", measured=both), "z").machine == "a"
+
+
+def test_results_of_changed_suite_files_are_not_comparable_and_say_so() -> None:
+    crash = {("census/import", "none"): verdict(State.CRASH)}
+    [change] = changelog(view("1.0"), seen("2.0", verdicts=crash, digest="d2")).verdicts
+    assert (change.kind, change.why) == (ChangeKind.NOT_COMPARABLE, "the suite files differ: d1 and d2")
 
 
 def test_a_verdict_that_stays_is_no_change() -> None:
@@ -79,7 +106,7 @@ def test_a_verdict_that_stays_is_no_change() -> None:
 def test_the_worst_change_comes_first() -> None:
     old = {("a", "none"): verdict(State.WRONG), ("b", "none"): verdict(State.PASS)}
     new = {("a", "none"): verdict(State.PASS), ("b", "none"): verdict(State.WRONG)}
-    kinds = [c.kind for c in changelog(view("1.0", verdicts=old), view("2.0", verdicts=new)).verdicts]
+    kinds = [c.kind for c in changelog(seen("1.0", verdicts=old), seen("2.0", verdicts=new)).verdicts]
     assert kinds == [ChangeKind.REGRESSED, ChangeKind.FIXED]
 
 
@@ -87,7 +114,7 @@ HOSTILE = "<script>alert(1)</script> `x` | [a](http://evil) \n# head"
 
 
 def test_hostile_names_can_not_leave_their_place_in_markdown() -> None:
-    log = changelog(view("1.0"), view("2.0", api={"device": "(device_id=None)", HOSTILE: "()"}))
+    log = changelog(view("1.0"), seen("2.0", api={"device": "(device_id=None)", HOSTILE: "()"}))
     [line] = [line for line in as_markdown(log).splitlines() if "script" in line]
     assert line.startswith("- new: ``<script>") and line.endswith("``")
 

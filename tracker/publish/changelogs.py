@@ -153,7 +153,8 @@ def _name_lines(names: NameChanges) -> Iterator[Line]:
 
 def _verdict(change: VerdictChange) -> Line:
     where = "" if change.adapter == "none" else f" on {change.adapter}"
-    return Line(change.kind, f"{change.case}{where}: {_say(change.old)} -> {_say(change.new)}")
+    why = f" ({change.why})" if change.why else ""
+    return Line(change.kind, f"{change.case}{where}: {_say(change.old)} -> {_say(change.new)}{why}")
 
 
 def _say(verdict: Verdict | None) -> str:
