@@ -14,20 +14,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from suites.protocol import IMPORT_ERROR, NOT_JSON, SUITE_ERROR, TOO_LARGE
 from tracker.model import Confidence, Ending, Finding, Outcome, State, Verdict
 
-_RULES = "2026-12-01.1"
+_RULES = "2026-12-01.2"
 """Bumped by hand when the code below changes meaning; the tables are in the digest by themselves."""
 
 MAX_MESSAGE = 300
 
-# Windows exit codes as unsigned 32-bit numbers. The code is stable, its text is translated.
-_NTSTATUS: Mapping[int, tuple[State, str]] = {
+# Exit codes as unsigned 32-bit numbers, as Windows has them. The code is stable, its text is translated.
+_EXIT_CODES: Mapping[int, tuple[State, str]] = {
     0xC0000005: (State.CRASH, "access-violation"),
     0xC00000FD: (State.CRASH, "stack-overflow"),
     0xC0000374: (State.CRASH, "heap-corruption"),
     0xC0000409: (State.CRASH, "fail-fast"),
-    0xC000001D: (State.CRASH, "illegal-instruction"),
+    # Most often the host's CPU is older than the build's code, so the reason names the host.
+    0xC000001D: (State.CRASH, "host-cpu-illegal-instruction"),
     0xC0000094: (State.CRASH, "division-by-zero"),
     0xC0000006: (State.INFRA, "page-unreadable"),
     0xC0000417: (State.CRASH, "bad-crt-argument"),
@@ -42,6 +44,10 @@ _NTSTATUS: Mapping[int, tuple[State, str]] = {
     0xC0000142: (State.INFRA, "dll-start-failed"),
     0xC000013A: (State.SKIPPED, "console-closed"),
     0x40010004: (State.INFRA, "session-ended"),
+    # Also what a kill from outside gives on Windows, and uv's launcher when it fails: it convicts nobody.
+    1: (State.INFRA, "exit-1"),
+    # abort() without error reporting on Windows; elsewhere somebody's own exit, as bad.
+    3: (State.CRASH, "exit-3"),
 }
 
 _SIGNALS: Mapping[int, tuple[State, str]] = {
@@ -86,8 +92,9 @@ _HRESULTS: Mapping[int, tuple[State, str]] = {
 _OURS: Sequence[tuple[str, State, str]] = (
     (r"No space left on device|\[Errno 28\]|\[WinError 112\]", State.INFRA, "disk-full"),
     (r"Too many open files|\[Errno 24\]", State.INFRA, "too-many-files"),
-    (r"^ResultTooLarge\b", State.INFRA, "result-too-large"),
 )
+# Types that our worker gives when the case's measures can not be sent.
+_OUR_TYPES: Mapping[str, str] = {NOT_JSON: "measures-not-json", TOO_LARGE: "result-too-large"}
 _PHRASES: Sequence[tuple[str, State, str]] = (
     (r"^MemoryError\b|OutOfMemoryError\b", State.OOM, "out-of-memory"),
     (
@@ -108,6 +115,9 @@ _REFUSALS: Sequence[tuple[str, State, str]] = (
     (r"(?i)\b(?:does not|doesn't) support\b", State.UNSUPPORTED, "not-supported"),
 )
 
+# What the backend says when it computes an operator on the CPU.
+_FALLBACK = r"The operator '([^']+)' is not currently supported on the \w+ backend and will fall back to"
+
 # --- one outcome -----------------------------------------------------------------------------------------
 
 
@@ -117,31 +127,33 @@ def find(outcome: Outcome, measures: Mapping[str, Any]) -> Finding:
     return replace(found, message=normalise(found.message), judge=JUDGE)
 
 
-def _completed(outcome: Outcome, measures: Mapping[str, Any]) -> Finding:
+def _completed(outcome: Outcome, _: Mapping[str, Any]) -> Finding:
     # Numeric judging (limits, shapes, noise of the reference, speed) belongs here, before the fallback.
     code = outcome.exit_code
     # The interpreter can die while it shuts down, after the case was reported right: said, not counted.
     teardown = f"ended with code {code} after the result" if code else ""
-    operators = _names(measures.get("fallbacks"))
-    if operators:
+    if operators := _fallbacks(outcome.warnings):
         said = "; ".join(filter(None, (", ".join(operators), teardown)))
         return Finding(State.FALLBACK, "cpu-fallback", said)
     return Finding(State.PASS, "pass", teardown)
 
 
-def _names(value: object) -> list[str]:
-    """Return the sorted names in what a worker sent, whatever it sent."""
-    return sorted({str(name) for name in value}) if isinstance(value, list | tuple) else []
+def _fallbacks(warnings: Sequence[str]) -> list[str]:
+    """Return the sorted names of the operators that the backend said it computes on the CPU."""
+    return sorted({name for text in warnings for name in re.findall(_FALLBACK, text)})
 
 
 def _exception(outcome: Outcome, _: Mapping[str, Any]) -> Finding:
-    kind, message = outcome.error_type, outcome.error_message
-    during_import = kind.startswith("import:")
-    kind = kind.removeprefix("import:").rpartition(".")[2]
+    sent, message = outcome.error_type, outcome.error_message
+    if sent in _OUR_TYPES:
+        return Finding(State.INFRA, _OUR_TYPES[sent], message)
+    kind = sent.removeprefix(IMPORT_ERROR).removeprefix(SUITE_ERROR).rpartition(".")[2]
     said = f"{kind}: {message}"
     if found := _look_up(_OURS, said):
         return Finding(*found, message)
-    if during_import:
+    if sent.startswith(SUITE_ERROR):
+        return Finding(State.INFRA, slug(f"suite-{kind}"), message)
+    if sent.startswith(IMPORT_ERROR):
         return Finding(State.IMPORT_FAILED, slug(kind), message)
     found = _look_up(_PHRASES, said) or _hresult(message) or _look_up(_REFUSALS, said)
     return Finding(*(found or (State.ERROR, slug(kind))), message)
@@ -176,11 +188,10 @@ def _exited(outcome: Outcome, _: Mapping[str, Any]) -> Finding:
         return _signal(-code, outcome.oom_killed, said)
     # .NET and PowerShell show the same 32 bits signed.
     unsigned = code & 0xFFFFFFFF
-    if unsigned in _NTSTATUS:
-        return Finding(*_NTSTATUS[unsigned], said)
+    if unsigned in _EXIT_CODES:
+        return Finding(*_EXIT_CODES[unsigned], said)
     if unsigned >= 0x80000000:
         return Finding(State.CRASH, f"ntstatus-{unsigned:08x}", said)
-    # 3 is also what abort() gives on Windows, where the number alone can not tell.
     return Finding(State.CRASH, f"exit-{unsigned}", said)
 
 
@@ -293,9 +304,10 @@ def _digest() -> str:
     codes = [sorted((code, *map(str, row)) for code, row in table.items()) for table in _CODES]
     phrases = [tuple(map(str, row)) for table in (_OURS, _PHRASES, _REFUSALS) for row in table]
     patterns = [pattern for pattern, _ in _NORMALISERS]
-    return hashlib.sha256(repr((_RULES, codes, phrases, patterns)).encode()).hexdigest()[:16]
+    said = (_RULES, codes, phrases, sorted(_OUR_TYPES.items()), _FALLBACK, patterns)
+    return hashlib.sha256(repr(said).encode()).hexdigest()[:16]
 
 
-_CODES = (_NTSTATUS, _SIGNALS, _HRESULTS)
+_CODES = (_EXIT_CODES, _SIGNALS, _HRESULTS)
 JUDGE = _digest()
 """Who judges: a digest of every table and of the hand-bumped version of the rules."""

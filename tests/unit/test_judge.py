@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from suites import protocol
 from tracker import judge
 from tracker.judge import JUDGE, MAX_MESSAGE, find, normalise, slug, verdict
 from tracker.model import Confidence, Ending, Finding, Outcome, State
@@ -46,29 +47,33 @@ def test_a_death_after_the_result_is_told_but_does_not_count() -> None:
     assert (finding.state, finding.message) == (State.PASS, "ended with code -11 after the result")
 
 
+def fell_back(operator: str) -> str:
+    return (
+        f"The operator '{operator}' is not currently supported on the DML backend and will fall back to run on"
+        " the CPU. This may have performance implications. (Triggered internally at D:\\x.cpp:17.)"
+    )
+
+
 def test_a_right_result_computed_on_the_cpu_is_a_fallback_that_names_the_operators() -> None:
-    finding = find(Outcome(Ending.COMPLETED), {"fallbacks": ["aten::b", "aten::a", "aten::b"]})
-    assert (finding.state, finding.message) == (State.FALLBACK, "aten::a, aten::b")
+    said = (fell_back("aten::b"), "DeprecationWarning: x", fell_back("aten::a"), fell_back("aten::b"))
+    finding = find(Outcome(Ending.COMPLETED, warnings=said), {})
+    assert (finding.state, finding.reason) == (State.FALLBACK, "cpu-fallback")
+    assert finding.message == "aten::a, aten::b"
 
 
-@pytest.mark.parametrize("sent", [[], None, 5, {}, ""])
-def test_no_named_operator_is_no_fallback(sent: object) -> None:
-    assert find(Outcome(Ending.COMPLETED), {"fallbacks": sent}).state is State.PASS
+def test_another_warning_is_no_fallback() -> None:
+    said = ("The operator 'aten::a' is deprecated", "it will fall back to run on the CPU")
+    assert find(Outcome(Ending.COMPLETED, warnings=said), {"fallbacks": ["aten::a"]}).state is State.PASS
+
+
+def test_a_fallback_before_an_error_does_not_hide_the_error() -> None:
+    outcome = Outcome(Ending.EXCEPTION, error_type="ValueError", warnings=(fell_back("aten::a"),))
+    assert find(outcome, {}).state is State.ERROR
 
 
 @pytest.mark.parametrize(
     ("message", "expected"),
     [
-        ("Unknown error -2147024882", (State.OOM, "out-of-memory")),
-        ("Unknown error -2005270523", (State.DEVICE_LOST, "device-removed")),
-        ("Unknown error -2005270522", (State.DEVICE_LOST, "device-hung")),
-        ("Unknown error -2005270521", (State.DEVICE_LOST, "device-reset")),
-        ("HRESULT 0x887A0020 was returned", (State.DEVICE_LOST, "driver-internal-error")),
-        ("failed with 887a0022", (State.INFRA, "not-currently-available")),
-        ("Unknown error -2005270488", (State.INFRA, "session-disconnected")),
-        ("Unknown error -2005270524", (State.UNSUPPORTED, "dxgi-unsupported")),
-        ("Unknown error -2147024809", (State.ERROR, "invalid-argument")),
-        ("Unknown error -2005270527", (State.ERROR, "invalid-call")),
         ("Unknown error -1234567", (State.ERROR, "runtime-error")),
         ("CUDA out of memory. Tried to allocate 2 GiB", (State.OOM, "out-of-memory")),
         ("\"cos\" not implemented for 'Half'", (State.UNSUPPORTED, "not-implemented")),
@@ -97,7 +102,11 @@ def test_an_exception_means_what_its_message_says(message: str, expected: tuple[
         ("MemoryError", (State.OOM, "out-of-memory")),
         ("torch.cuda.OutOfMemoryError", (State.OOM, "out-of-memory")),
         ("NotImplementedError", (State.UNSUPPORTED, "not-implemented")),
-        ("ResultTooLarge", (State.INFRA, "result-too-large")),
+        (protocol.TOO_LARGE, (State.INFRA, "result-too-large")),
+        (protocol.NOT_JSON, (State.INFRA, "measures-not-json")),
+        (protocol.SUITE_ERROR + "ImportError", (State.INFRA, "suite-import-error")),
+        (protocol.SUITE_ERROR + "MemoryError", (State.INFRA, "suite-memory-error")),
+        (f"somebodys.{protocol.TOO_LARGE}", (State.ERROR, "result-too-large")),
         ("import:OSError", (State.IMPORT_FAILED, "os-error")),
         ("import:ModuleNotFoundError", (State.IMPORT_FAILED, "module-not-found-error")),
         ("ImportError", (State.ERROR, "import-error")),
@@ -130,17 +139,9 @@ def test_memory_for_thread_locals_that_is_missing_at_import_is_an_import_failure
         (-2, (State.INFRA, "sigint")),
         (-1, (State.INFRA, "sighup")),
         (-40, (State.CRASH, "signal-40")),
-        (3, (State.CRASH, "exit-3")),
         (134, (State.CRASH, "exit-134")),
         (0, (State.ERROR, "vanished")),
         (None, (State.ERROR, "vanished")),
-        (0xC0000005, (State.CRASH, "access-violation")),
-        (0xC0000006, (State.INFRA, "page-unreadable")),
-        (0xC0000017, (State.OOM, "no-memory")),
-        (0xC000012D, (State.OOM, "commit-limit")),
-        (0xC0000135, (State.INFRA, "dll-missing")),
-        (0xC000013A, (State.SKIPPED, "console-closed")),
-        (0x40010004, (State.INFRA, "session-ended")),
         (0xC0001234, (State.CRASH, "ntstatus-c0001234")),
     ],
 )
@@ -148,10 +149,71 @@ def test_an_exit_code_means_what_its_table_says(code: int | None, expected: tupl
     assert exited(code) == expected
 
 
-@pytest.mark.parametrize("code", sorted(judge._NTSTATUS))
-def test_a_windows_code_means_the_same_signed_and_unsigned(code: int) -> None:
+WINDOWS_EXITS = {
+    0xC0000005: (State.CRASH, "access-violation"),
+    0xC00000FD: (State.CRASH, "stack-overflow"),
+    0xC0000374: (State.CRASH, "heap-corruption"),
+    0xC0000409: (State.CRASH, "fail-fast"),
+    0xC000001D: (State.CRASH, "host-cpu-illegal-instruction"),
+    0xC0000094: (State.CRASH, "division-by-zero"),
+    0xC0000006: (State.INFRA, "page-unreadable"),
+    0xC0000417: (State.CRASH, "bad-crt-argument"),
+    0x80000003: (State.CRASH, "breakpoint"),
+    0xE06D7363: (State.CRASH, "cpp-exception"),
+    0xC0000017: (State.OOM, "no-memory"),
+    0xC000012D: (State.OOM, "commit-limit"),
+    0xC0000135: (State.INFRA, "dll-missing"),
+    0xC0000139: (State.INFRA, "entry-point-missing"),
+    0xC000007B: (State.INFRA, "wrong-architecture"),
+    0xC0000142: (State.INFRA, "dll-start-failed"),
+    0xC000013A: (State.SKIPPED, "console-closed"),
+    0x40010004: (State.INFRA, "session-ended"),
+    3: (State.CRASH, "exit-3"),
+    1: (State.INFRA, "exit-1"),
+}
+
+
+@pytest.mark.parametrize(("code", "expected"), WINDOWS_EXITS.items())
+def test_a_windows_exit_code_means_the_same_signed_and_unsigned(
+    code: int, expected: tuple[State, str]
+) -> None:
     signed = code - 2**32 if code >= 2**31 else code
-    assert exited(code) == exited(signed) == judge._NTSTATUS[code]
+    assert exited(code) == exited(signed) == expected
+
+
+def test_every_known_exit_code_has_its_test() -> None:
+    assert judge._EXIT_CODES.keys() == WINDOWS_EXITS.keys()
+
+
+HRESULTS = {
+    0x887A0001: (State.ERROR, "invalid-call"),
+    0x887A0005: (State.DEVICE_LOST, "device-removed"),
+    0x887A0006: (State.DEVICE_LOST, "device-hung"),
+    0x887A0007: (State.DEVICE_LOST, "device-reset"),
+    0x887A0020: (State.DEVICE_LOST, "driver-internal-error"),
+    0x887A0022: (State.INFRA, "not-currently-available"),
+    0x887A0028: (State.INFRA, "session-disconnected"),
+    0x887A0004: (State.UNSUPPORTED, "dxgi-unsupported"),
+    0x8007000E: (State.OOM, "out-of-memory"),
+    0x80004001: (State.UNSUPPORTED, "not-implemented"),
+    0x80070057: (State.ERROR, "invalid-argument"),
+    0x80004002: (State.ERROR, "no-interface"),
+    0x80004005: (State.ERROR, "unspecified-failure"),
+    0x80070005: (State.ERROR, "access-denied"),
+    0x8000FFFF: (State.ERROR, "unexpected-failure"),
+}
+
+
+@pytest.mark.parametrize(("code", "expected"), HRESULTS.items())
+@pytest.mark.parametrize("written", ["Unknown error {0}", "HRESULT 0x{1:08X}", "failed with {1:08x}"])
+def test_an_hresult_means_the_same_however_it_is_written(
+    code: int, expected: tuple[State, str], written: str
+) -> None:
+    assert raised("RuntimeError", written.format(code - 2**32, code)) == expected
+
+
+def test_every_known_hresult_has_its_test() -> None:
+    assert judge._HRESULTS.keys() == HRESULTS.keys()
 
 
 def test_a_kill_by_the_kernel_for_memory_is_out_of_memory() -> None:
