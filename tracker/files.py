@@ -10,21 +10,30 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-TRIES = 10
+TRIES = 11
 FIRST_PAUSE = 0.01
 
+DELETE_TRIES = 7
+"""Fewer than for a rename (0.6 s in all): a library in use stays for as long as it is used."""
 
-def retrying(action: Callable[[], object], sleep: Callable[[float], object] = time.sleep) -> None:
+Footprint = Mapping[tuple[object, ...], int]
+"""The bytes that each file takes on disk, by what the system knows it by, whatever its names."""
+
+
+def retrying(
+    action: Callable[[], object], sleep: Callable[[float], object] = time.sleep, tries: int = TRIES
+) -> None:
     """Do an action, again after a pause that doubles (10 s in all) while the system denies it."""
-    for attempt in range(TRIES):
+    for attempt in range(tries):
         try:
             action()
         except PermissionError:
-            if attempt == TRIES - 1:
+            if attempt == tries - 1:
                 raise
             sleep(FIRST_PAUSE * 2**attempt)
         else:
@@ -36,34 +45,84 @@ def rename(old: Path, new: Path) -> None:
     retrying(lambda: old.replace(new))
 
 
-def remove_tree(folder: Path) -> bool:
-    """Delete a folder with all that is in it; return whether it is gone. Never raises."""
-    if folder.is_symlink() or folder.is_file():
-        folder.unlink(missing_ok=True)
-    elif folder.exists():
-        shutil.rmtree(folder, onerror=_clear_read_only)
-    return not folder.exists()
+def remove_tree(folder: Path, sleep: Callable[[float], object] = time.sleep) -> bool:
+    """Delete a folder with all that is in it, or a file; return whether it is gone. Never raises.
 
-
-def _clear_read_only(function: Callable[..., Any], path: str, _: object) -> None:
+    What is denied is tried again for a moment; the rest of the tree is deleted all the same.
+    """
     try:
-        Path(path).chmod(stat.S_IWRITE | stat.S_IREAD | stat.S_IEXEC)
-        function(path)
+        retrying(lambda: _remove(folder), sleep, DELETE_TRIES)
     except OSError:
-        pass
+        return False
+    return not os.path.lexists(folder)
+
+
+def _remove(path: Path) -> None:
+    """Delete what can be deleted; PermissionError where some of it was denied."""
+    if path.is_symlink() or path.is_file():
+        path.unlink(missing_ok=True)
+    elif path.exists():
+        denied: list[str] = []
+        shutil.rmtree(path, onerror=_clearing_read_only(denied))
+        if denied:
+            raise PermissionError(f"{denied[0]} can not be deleted")
+
+
+def _clearing_read_only(denied: list[str]) -> Callable[[Callable[..., Any], str, Any], None]:
+    """Return what rmtree calls about a failure: it clears the read-only bit and notes what stays denied."""
+
+    def try_again(function: Callable[..., Any], path: str, _: Any) -> None:
+        try:
+            Path(path).chmod(stat.S_IWRITE | stat.S_IREAD | stat.S_IEXEC)
+            function(path)
+        except PermissionError:
+            denied.append(path)
+        except (OSError, TypeError):
+            pass  # gone meanwhile, or a folder in which something stayed; not every function takes a path alone
+
+    return try_again
 
 
 def disk_use(folders: Iterable[Path]) -> int:
     """Return the bytes that folders take on disk together; a file with several names is counted once."""
-    seen: set[tuple[int, int]] = set()
-    total = 0
+    total: dict[tuple[object, ...], int] = {}
     for folder in folders:
-        for entry in _walk(folder):
+        total.update(footprint(folder))
+    return sum(total.values())
+
+
+def footprint(folder: Path) -> Footprint:
+    """Return what each file under a folder takes on disk. Other folders may have the same files."""
+    found: dict[tuple[object, ...], int] = {}
+    for entry in _walk(folder):
+        try:
             info = entry.stat(follow_symlinks=False)
-            if (info.st_dev, info.st_ino) not in seen or not info.st_ino:
-                seen.add((info.st_dev, info.st_ino))
-                total += info.st_blocks * 512 if hasattr(info, "st_blocks") else info.st_size
-    return total
+            if not info.st_ino:  # Windows leaves it out of a listing
+                info = os.stat(entry.path, follow_symlinks=False)  # noqa: PTH116
+        except OSError:
+            continue  # gone meanwhile
+        known_by = (info.st_dev, info.st_ino) if info.st_ino else (entry.path,)
+        found[known_by] = info.st_blocks * 512 if hasattr(info, "st_blocks") else info.st_size
+    return found
+
+
+def to_delete(footprints: Mapping[Path, Footprint], budget: float, keep: Callable[[Path], bool]) -> list[Path]:
+    """Return the folders to delete, in the given order, until the rest takes no more than the budget. Pure.
+
+    Deleting a folder saves only those of its files that no other folder has.
+    """
+    names = Counter(file for files in footprints.values() for file in files)
+    total = sum({file: size for files in footprints.values() for file, size in files.items()}.values())
+    victims: list[Path] = []
+    for folder, files in footprints.items():
+        if total <= budget:
+            break
+        if keep(folder):
+            continue
+        names.subtract(files.keys())
+        total -= sum(size for file, size in files.items() if not names[file])
+        victims.append(folder)
+    return victims
 
 
 def _walk(folder: Path) -> Iterable[os.DirEntry[str]]:
