@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from tracker import console
-from tracker.errors import Exit
+from tracker.errors import Exit, Stopped
 from tracker.home import Home
 from tracker.model import EnvironmentFacts, Observation, State
 from tracker.plan import Plan
@@ -21,28 +22,32 @@ from tracker.running import Prepared, Result, Wish, carry_out, locked, prepare
 
 def run_command(home: Home, wish: Wish) -> Exit:
     """Do a run for a person (or a script, with ``wish.json``) and return its exit code."""
-    with locked(home), _interrupts() as stop:
-        prepared = prepare(home, wish)
-        announce(prepared)
-        if wish.plan_only:
-            if wish.json:
-                console.say(console.as_json(_plan_data(prepared)))
-            return Exit.OK
-        result = carry_out(home, prepared, Lines(prepared.plan), stop)
+    home.stop = stop = Stop()
+    try:
+        with locked(home), _interrupts(stop):
+            prepared = prepare(home, wish)
+            announce(prepared)
+            if wish.plan_only:
+                if wish.json:
+                    console.say(console.as_json(_plan_data(prepared)))
+                return Exit.OK
+            result = carry_out(home, prepared, Lines(prepared.plan))
+    except (KeyboardInterrupt, Stopped):
+        console.note(f"interrupted; this goes on where it stopped: {wish.command()}")
+        return Exit.INTERRUPTED
     conclude(prepared, result, wish)
     return result.exit_code
 
 
 @contextmanager
-def _interrupts() -> Iterator[Stop]:
-    """Turn the first interrupt or request to end into a stop at the next case; the second one ends at once."""
-    stop = Stop()
+def _interrupts(stop: Stop) -> Iterator[None]:
+    """Turn the first interrupt or request to end into a stop at the next moment; the second one ends at once."""
     signals = [signal.SIGINT, signal.SIGTERM]
     if sys.platform == "win32":
         signals.append(signal.SIGBREAK)
     before = {number: signal.signal(number, stop.ask) for number in signals}
     try:
-        yield stop
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -62,7 +67,9 @@ class Stop:
         if self.asked:
             raise KeyboardInterrupt
         self.asked = True
-        console.note("stopping: the running case is ended; what was observed is kept (once more: at once)")
+        # Written past Python's streams: the signal may have come in the middle of printing to them.
+        with suppress(OSError):
+            os.write(2, b"stopping: what was observed is kept (interrupt once more to stop at once)\n")
 
 
 def announce(prepared: Prepared) -> None:

@@ -19,7 +19,7 @@ import msgspec
 
 from tracker import judge
 from tracker.environments import Environment, Environments, Recipe
-from tracker.errors import EnvironmentProblem, WheelError
+from tracker.errors import EnvironmentProblem, Stopped, WheelError
 from tracker.files import remove_tree
 from tracker.home import Home
 from tracker.inspection import facts_of, stand_ins
@@ -56,6 +56,8 @@ from tracker.workers import (
 )
 
 RUN_FILE = "run.json"
+UNDEAD = "undead"
+"""The error type of a case whose process would not die."""
 
 
 class Reporter(Protocol):
@@ -97,42 +99,43 @@ class Kept:
     run: str
     environment: str
     cells: tuple[Cell, ...]
+    attempt: int = 1
 
 
 class Executor:
-    """Executes plans in one home folder. ``stop`` is asked often and ends the run early when it says True."""
+    """Executes plans in one home folder. The home's ``stop`` is asked often; True ends the run early."""
 
-    def __init__(self, home: Home, job: Job, reporter: Reporter, stop: Callable[[], bool]) -> None:
+    def __init__(self, home: Home, job: Job, reporter: Reporter) -> None:
         self.home = home
         self.job = job
         self.reporter = reporter
-        self.stop = stop
+        self.halted = False
+        """Whether a process would not die, so that nothing more may be started on its device."""
         self.counts: Counter[str] = Counter()
         self.settings = home.loaded.settings
         self.environments = Environments(
             home.folder,
             self.settings.environments,
             self.settings.index.url,
-            tool_runner(home.folder),
+            tool_runner(home.folder, home.stop),
             library_folders(self.settings.worker.environment),
         )
 
     def execute(self, plan: Plan) -> Counter[str]:
-        """Run the plan to its end and return how many cells came to each state."""
+        """Run the plan to its end and return how many observations came to each state."""
         journal = self.home.journal
         journal.append(self.home.machine)
         journal.append(RunStarted(self.job.run, self.job.command, plan.cells))
         self.environments.sweep()
-        try:
-            for work in plan.work:
-                if self.stop():
-                    break
-                self.reporter.build(work.build.version, len(work.cases))
-                self._build(work)
-        finally:
-            journal.append(RunFinished(self.job.run, dict(self.counts), interrupted=self.stop()))
-            remove_tree(self.home.folder / "runs" / self.job.run)
-            self.home.store.refresh()
+        for work in plan.work:
+            if self._stop():
+                break
+            self.reporter.build(work.build.version, work.cells)
+            self._build(work)
+        journal.append(RunFinished(self.job.run, dict(self.counts), interrupted=self.home.stop()))
+        # Only now: after an error or a second interrupt the next run takes over what lies there.
+        remove_tree(self.home.folder / "runs")
+        self.home.store.refresh()
         return self.counts
 
     def _build(self, work: BuildPlan) -> None:
@@ -147,8 +150,10 @@ class Executor:
             environment = self._environment(recipe, python)
         except EnvironmentProblem as problem:
             self._no_environment(work, facts, problem)
-            return
-        self._run_cases(work, environment)
+        except Stopped:
+            return  # the run ends, and nothing of what was under way is kept
+        else:
+            self._run_cases(work, environment)
 
     # -- wheels and environment -------------------------------------------------------------------------------
 
@@ -241,7 +246,7 @@ class Executor:
         self.reporter.environment(told, made=False)
         slug = f"infra:{problem.slug}" if problem.ours else problem.slug
         outcome = Outcome(Ending.NO_ENVIRONMENT, error_type=slug, error_message=problem.message)
-        for case in work.cases:
+        for case in (*work.cases, *work.alone):
             cell = cell_of(work.build, case, self.job.host, self.job.digests)
             self._observe(cell, facts.recipe, CaseResult(case.id, outcome, 0.0, datetime.now(UTC), ""), 1)
 
@@ -250,29 +255,34 @@ class Executor:
     def _run_cases(self, work: BuildPlan, environment: Environment) -> None:
         """Run the cases of a build; what did not pass runs once more, alone in a fresh process."""
         folder = self.home.folder / "runs" / self.job.run / work.build.version
-        cells = {case.id: cell_of(work.build, case, self.job.host, self.job.digests) for case in work.cases}
+        cases = (*work.cases, *work.alone)
+        cells = {case.id: cell_of(work.build, case, self.job.host, self.job.digests) for case in cases}
         recipe = environment.facts.recipe
-        keep(folder, Kept(self.job.run, recipe, tuple(cells.values())))
-        spec = self._spec(work.build, environment, folder)
+        spec = self._spec(work.build, environment, folder / "1")
+        keep(spec.folder, Kept(self.job.run, recipe, tuple(cells.values()), 1))
         suspects = [
             case
             for case, state in self._attempts(spec, work.cases, cells, recipe, 1)
             if state.conclusive and state is not State.PASS
         ]
-        for _ in self._attempts(spec, suspects, cells, recipe, 2):
+        spec = replace(spec, folder=folder / "2")
+        keep(spec.folder, Kept(self.job.run, recipe, tuple(cells.values()), 2))
+        for _ in self._attempts(spec, (*work.alone, *suspects), cells, recipe, 2):
             pass
-        remove_tree(folder)
 
     def _attempts(
         self, spec: WorkerSpec, cases: Sequence[Case], cells: dict[str, Cell], recipe: str, attempt: int
     ) -> Iterator[tuple[Case, State]]:
         by_id = {case.id: case for case in cases}
         limits = limits_from(self.settings.worker)
-        results = run_cases(spec, cases, limits, stop=self.stop, isolate=attempt > 1)
-        for result in results:
+        for result in run_cases(spec, cases, limits, stop=self._stop, isolate=attempt > 1):
             if result.outcome.ending is Ending.CANCELLED:
                 return  # it will be run again; an attempt that we broke off says nothing
+            self.halted |= result.outcome.error_type == UNDEAD
             yield by_id[result.case], self._observe(cells[result.case], recipe, result, attempt)
+
+    def _stop(self) -> bool:
+        return self.home.stop() or self.halted
 
     def _spec(self, build: Build, environment: Environment, folder: Path) -> WorkerSpec:
         track = self.job.track
@@ -340,17 +350,18 @@ def keep(folder: Path, kept: Kept) -> None:
     (folder / RUN_FILE).write_bytes(msgspec.json.encode(kept))
 
 
-def take_over(home: Home, known: Callable[[str], Collection[Cell]]) -> int:
+def take_over(home: Home, known: Callable[[str], Collection[tuple[Cell, int]]]) -> int:
     """Record what workers of a tracker that was killed had finished; clear its folders away.
 
-    ``known`` gives the cells that a run has in the journal already. A case that was in flight is recorded as an
-    attempt: one that takes the host down again and again can be told by that. Returns how many results were
-    saved. Must be called only by who holds the home's run lock: the folders of a run that goes on are not dead.
+    ``known`` gives the cells that a run has in the journal already, with the attempt. A case that was in flight
+    is recorded as such: one that takes the host down again and again can be told by that. Returns how many
+    results were saved. Must be called only by who holds the home's run lock: the folders of a run that goes on
+    are not dead.
     """
     saved = 0
-    for folder in sorted((home.folder / "runs").glob("*/*")):
-        for record in _left_over(folder):
-            if record.cell in known(record.run):
+    for folder in sorted((home.folder / "runs").glob("*/*/*")):
+        for record, attempt in _left_over(folder):
+            if (record.cell, attempt) in known(record.run):
                 continue
             home.journal.append(record)
             saved += isinstance(record, Observation)
@@ -358,7 +369,7 @@ def take_over(home: Home, known: Callable[[str], Collection[Cell]]) -> int:
     return saved
 
 
-def _left_over(folder: Path) -> Iterator[Observation | Attempt]:
+def _left_over(folder: Path) -> Iterator[tuple[Observation | Attempt, int]]:
     try:
         kept = msgspec.json.decode((folder / RUN_FILE).read_bytes(), type=Kept)
     except (OSError, msgspec.MsgspecError):
@@ -369,9 +380,9 @@ def _left_over(folder: Path) -> Iterator[Observation | Attempt]:
         if cell is None:
             continue
         if result.outcome.ending is Ending.CANCELLED:
-            yield Attempt(kept.run, result.worker, cell)
+            yield Attempt(kept.run, result.worker, cell), kept.attempt
         else:
-            yield observe(kept.run, cell, kept.environment, result, 1)
+            yield observe(kept.run, cell, kept.environment, result, kept.attempt), kept.attempt
 
 
 def requirements_of(suites: Iterable[tuple[str, ...]]) -> tuple[str, ...]:

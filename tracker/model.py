@@ -204,7 +204,10 @@ class WheelFacts:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentFacts:
-    """One environment as it was made, or why it was not. ``size`` in bytes on disk, ``seconds`` to make it."""
+    """One environment as it was made, or why it was not.
+
+    ``size`` is in bytes on disk, ``seconds`` what it took, ``wheel`` the sha256 of the build's own wheel.
+    """
 
     track: str
     version: str
@@ -218,6 +221,7 @@ class EnvironmentFacts:
     message: str = ""
     size: int = 0
     seconds: float = 0.0
+    wheel: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,19 +5,26 @@ Pure: builds, cases, host facts and what is already known go in, a plan comes ou
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tracker.matrix import Case
 from tracker.model import NO_ADAPTER, Build, Cell
+from tracker.standing import Next
 
 
 @dataclass(frozen=True, slots=True)
 class BuildPlan:
-    """The work on one build: the cases to execute, in order."""
+    """The work on one build: cases to run in order, and cases that did not pass and are to run once more, alone."""
 
     build: Build
     cases: tuple[Case, ...]
+    alone: tuple[Case, ...] = ()
+
+    @property
+    def cells(self) -> int:
+        """Number of cells to execute."""
+        return len(self.cases) + len(self.alone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +46,7 @@ class Plan:
     @property
     def cells(self) -> int:
         """Number of cells to execute."""
-        return sum(len(item.cases) for item in self.work)
+        return sum(item.cells for item in self.work)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,35 +57,60 @@ class Host:
     directx: str
 
 
-def cell_of(build: Build, case: Case, host: Host, digests: dict[str, str], adapter: str = NO_ADAPTER) -> Cell:
+def cell_of(
+    build: Build, case: Case, host: Host, digests: Mapping[str, str], adapter: str = NO_ADAPTER
+) -> Cell:
     """Return the cell of a build and case on this host."""
     return Cell(build.track, build.version, case.suite, case.id, adapter, host.machine, digests[case.suite])
+
+
+def runnable_cells(
+    builds: Sequence[Build], cases: Sequence[Case], host: Host, digests: Mapping[str, str]
+) -> list[Cell]:
+    """Return every cell that can run on this host, whether it was executed before or not."""
+    return [
+        cell_of(build, case, host, digests) for build in builds for case in cases if not obstacle(case, host)
+    ]
 
 
 def make_plan(
     builds: Sequence[Build],
     cases: Sequence[Case],
     host: Host,
-    digests: dict[str, str],
-    done: Collection[Cell],
+    digests: Mapping[str, str],
+    step: Callable[[Cell], Next],
 ) -> Plan:
-    """Return the plan for builds (in the order given) and cases (in the order of their suites)."""
-    runnable = [case for case in cases if _obstacle(case, host) is None]
-    work: list[BuildPlan] = []
-    for build in builds:
-        open_cases = tuple(c for c in runnable if cell_of(build, c, host, digests) not in done)
-        if open_cases:
-            work.append(BuildPlan(build, open_cases))
-    planned = sum(len(item.cases) for item in work)
-    return Plan(tuple(work), tuple(_left_out(cases, host)), len(builds) * len(runnable) - planned)
+    """Return the plan for builds (in the order given) and cases (in the order of their suites).
+
+    ``step`` says of each cell what is to be done about it.
+    """
+    runnable = [case for case in cases if obstacle(case, host) is None]
+    plans = [
+        _build_plan(build, [(case, step(cell_of(build, case, host, digests))) for case in runnable])
+        for build in builds
+    ]
+    work = tuple(plan for plan in plans if plan.cells)
+    left_out = tuple(LeftOut(case.id, why) for case in cases if (why := obstacle(case, host)))
+    return Plan(work, left_out, len(builds) * len(runnable) - sum(plan.cells for plan in work))
 
 
-def _left_out(cases: Iterable[Case], host: Host) -> list[LeftOut]:
-    return [LeftOut(case.id, why) for case in cases if (why := _obstacle(case, host))]
+def _build_plan(build: Build, steps: Sequence[tuple[Case, Next]]) -> BuildPlan:
+    return BuildPlan(
+        build,
+        tuple(case for case, todo in steps if todo is Next.RUN),
+        tuple(case for case, todo in steps if todo is Next.RUN_ALONE),
+    )
 
 
-def _obstacle(case: Case, host: Host) -> str | None:
+def obstacle(case: Case, host: Host) -> str | None:
     """Return why a case cannot run on this host, or None."""
     if case.needs != "import" and host.directx != "real":
         return "no DirectX 12 on this host (a wheel's stand-in libraries allow an import, not a device)"
     return None
+
+
+def withdrawn(builds: Sequence[Build], chosen: Collection[Build]) -> list[LeftOut]:
+    """Say of each withdrawn build that is not run that it is left out because of that."""
+    gone = [build for build in builds if build.yanked and build not in chosen]
+    why = "withdrawn from the index ({}); name it to run it"
+    return [LeftOut(build.version, why.format(build.yank_reason or "no reason given")) for build in gone]

@@ -9,9 +9,9 @@ import json
 import os
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -23,34 +23,39 @@ from tracker.errors import Exit, HomeBusy, IndexProblem, UsageError
 from tracker.execute import Executor, Job, Reporter, requirements_of, take_over
 from tracker.home import Home
 from tracker.locate import predecessor, select
-from tracker.matrix import Case, Suite
+from tracker.matrix import Suite
 from tracker.model import Build, Cell, State
-from tracker.plan import Host, Plan, cell_of, make_plan
+from tracker.plan import Host, Plan, make_plan, runnable_cells, withdrawn
 from tracker.poll import poll
+from tracker.standing import Demand, Next, next_step
 from tracker.suite_files import hand_out
 from tracker.trackfile import Track
-from tracker.views import Views, cells_of_run, done_cells, states_of
+from tracker.views import Views, build_changes, cells_of_run, known_cells, outdated_environments, states_of
+
+DEFAULT_TRACK = "torch-directml"
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a command line asks of a run."""
+    """What a command line asks of a run. ``again_before``: run again what was observed before this moment."""
 
     builds: tuple[str, ...] = ()
     suites: tuple[str, ...] = ("all",)
-    track: str = "torch-directml"
+    track: str = DEFAULT_TRACK
     retry: bool = False
-    again: bool = False
+    again_before: datetime | None = None
     offline: bool = False
     plan_only: bool = False
     json: bool = False
 
     def command(self) -> str:
-        """Return the command line that asks for the same; it resumes an interrupted run."""
+        """Return the command line that goes on with this run when it was interrupted."""
         words = ["dmltrack run", *self.builds]
         words += [f"--suites {','.join(self.suites)}"] if self.suites != ("all",) else []
-        words += [f"--track {self.track}"] if self.track != "torch-directml" else []
+        words += [f"--track {self.track}"] if self.track != DEFAULT_TRACK else []
         words += ["--retry"] if self.retry else []
+        words += [f"--again-before {self.again_before:%Y-%m-%dT%H:%M:%SZ}"] if self.again_before else []
+        words += ["--offline"] if self.offline else []
         return " ".join(words)
 
 
@@ -113,7 +118,8 @@ def prepare(home: Home, wish: Wish) -> Prepared:
     notes = [f"took over {saved} results of an interrupted run"] if (saved := _salvage(home)) else []
     notes += _ask_index(home, track, wish)
     known = home.builds(track.name)
-    builds = select(wish.builds, [build for build in known if build.files], withdrawn=track.yanked)
+    listed = [build for build in known if build.files]
+    builds = select(wish.builds, listed, withdrawn=track.yanked)
     if not builds:
         raise UsageError(
             f"no build of {track.name} to run", hint="every build is withdrawn; name one to run it"
@@ -121,20 +127,21 @@ def prepare(home: Home, wish: Wish) -> Prepared:
     digests = {suite.name: matrix.digest(suites_folder / "suites", suite.name) for suite in suites}
     host = Host(home.machine.fingerprint, home.machine.directx)
     cases = [case for suite in suites for case in suite.cases]
-    done = set() if wish.again else set(done_cells(home, track, host.machine, retry=wish.retry))
-    plan = make_plan(builds, cases, host, digests, done)
+    plan = make_plan(builds, cases, host, digests, _steps(home, track, builds, wish))
+    if not wish.builds or "all" in wish.builds:
+        plan = replace(plan, left_out=(*withdrawn(listed, builds), *plan.left_out))
     requirements = requirements_of(suite.requirements for suite in suites)
     job = Job(_run_id(), wish.command(), track, host, suites_folder, digests, requirements)
-    cells = _all_cells(builds, cases, host, digests)
+    cells = tuple(runnable_cells(builds, cases, host, digests))
     return Prepared(plan, job, tuple(builds), tuple(known), cells, tuple(notes))
 
 
-def _all_cells(
-    builds: Sequence[Build], cases: Sequence[Case], host: Host, digests: dict[str, str]
-) -> tuple[Cell, ...]:
-    """Return every cell that is asked for and can run here, whether it was executed before or not."""
-    plan = make_plan(builds, cases, host, digests, ())
-    return tuple(cell_of(work.build, case, host, digests) for work in plan.work for case in work.cases)
+def _steps(home: Home, track: Track, builds: Sequence[Build], wish: Wish) -> Callable[[Cell], Next]:
+    """Return the function that says what is to be done about a cell."""
+    known = known_cells(home, track, home.machine.fingerprint)
+    outdated, changed = outdated_environments(home, track, builds), build_changes(home, track)
+    demand = Demand(wish.retry, wish.again_before)
+    return lambda cell: next_step(known.get(cell), outdated, changed.get(cell.version), demand)
 
 
 def _salvage(home: Home) -> int:
@@ -146,13 +153,14 @@ def _salvage(home: Home) -> int:
 
 
 def _ask_index(home: Home, track: Track, wish: Wish) -> list[str]:
-    """Poll; an index that does not answer is no obstacle when builds are known already."""
+    """Poll; an index that does not answer soon is no obstacle when builds are known already."""
     if wish.offline:
         return []
+    known = bool(home.builds(track.name))
     try:
-        polled = poll(home, track)
+        polled = poll(home, track, patient=not known)
     except IndexProblem as problem:
-        if not home.builds(track.name):
+        if not known:
             raise
         return [f"the index did not answer, going on with the builds known: {problem.message}"]
     return [f"warning: {text}" for text in polled.result.warnings]
@@ -173,16 +181,15 @@ def _run_id() -> str:
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
 
 
-def carry_out(home: Home, prepared: Prepared, reporter: Reporter, stop: Callable[[], bool]) -> Result:
+def carry_out(home: Home, prepared: Prepared, reporter: Reporter) -> Result:
     """Execute a plan and return what came of it."""
     counts: Counter[str] = Counter()
     if prepared.plan.cells:
-        counts = Executor(home, prepared.job, reporter, stop).execute(prepared.plan)
+        counts = Executor(home, prepared.job, reporter).execute(prepared.plan)
     logs = tuple(compare_neighbours(home, prepared))
-    interrupted = stop()
-    return Result(
-        prepared.job.run, dict(counts), interrupted, logs, exit_code(home, prepared, logs, interrupted)
-    )
+    interrupted = home.stop()
+    code = exit_code(home, prepared, counts, logs, interrupted)
+    return Result(prepared.job.run, dict(counts), interrupted, logs, code)
 
 
 def compare_neighbours(home: Home, prepared: Prepared) -> Iterator[Changelog]:
@@ -197,11 +204,16 @@ def compare_neighbours(home: Home, prepared: Prepared) -> Iterator[Changelog]:
         yield views.changelog(old, new)
 
 
-def exit_code(home: Home, prepared: Prepared, logs: Sequence[Changelog], interrupted: bool) -> Exit:
-    """Return 130 when interrupted, 5 when nothing conclusive is known, 1 on a regression, else 0."""
+def exit_code(
+    home: Home, prepared: Prepared, counts: Mapping[str, int], logs: Sequence[Changelog], interrupted: bool
+) -> Exit:
+    """Return 130 when interrupted, 5 when nothing conclusive came of it, 1 on a regression, else 0.
+
+    When nothing had to be executed, what is on record of the cells asked for decides.
+    """
     if interrupted:
         return Exit.INTERRUPTED
-    states = states_of(home, prepared.cells)
+    states = counts.keys() if prepared.plan.cells else states_of(home, prepared.cells)
     if not any(State(state).conclusive for state in states):
         return Exit.INCONCLUSIVE
     regressed = any(change.kind is ChangeKind.REGRESSED for log in logs for change in log.verdicts)

@@ -18,7 +18,8 @@ from tracker.changelog import BuildView, Changelog, Measured, changelog, pairs
 from tracker.errors import UsageError
 from tracker.home import Home
 from tracker.locate import locate, predecessor
-from tracker.model import Cell, Confidence, State, Verdict
+from tracker.model import Build, Cell, Confidence, State, Verdict
+from tracker.standing import Known
 from tracker.trackfile import Track
 
 _TORCH = re.compile(r"torch\s*==\s*([^\s;,]+)")
@@ -211,24 +212,42 @@ def operator_histories(home: Home, track: Track, name: str) -> list[OperatorHist
     ]
 
 
-DONE = tuple(state for state in State if state not in (State.INFRA, State.SKIPPED, State.NOT_RUN))
-"""States that stand: what went wrong through no fault of the build, or never ran, is run again."""
-CONCLUSIVE = tuple(state for state in State if state.conclusive)
+def known_cells(home: Home, track: Track, machine: str) -> dict[Cell, Known]:
+    """Return what is known of each cell of a track on a machine."""
+    rows = home.store.query("known_cells", track=track.name, machine=machine)
+    return {
+        _cell(row): Known(
+            State(row["state"]), row["reason"], row["environment"], row["attempts"], row["last_at"]
+        )
+        for row in rows
+    }
 
 
-def done_cells(home: Home, track: Track, machine: str, *, retry: bool) -> list[Cell]:
-    """Return the cells that need not run again; with ``retry`` only those with a conclusive result."""
-    return _cells(home, CONCLUSIVE if retry else DONE, track=track.name, machine=machine)
+def outdated_environments(home: Home, track: Track, builds: Iterable[Build]) -> frozenset[str]:
+    """Return the environments whose build has another wheel on the index now, or would get other pins."""
+    wheels = {build.version: {file.sha256 for file in build.files} for build in builds}
+    return frozenset(
+        row["recipe"]
+        for row in home.store.query("installed", track=track.name)
+        if row["version"] in wheels and not _is_current(row, track, wheels[row["version"]])
+    )
 
 
-def cells_of_run(home: Home, run: str) -> frozenset[Cell]:
-    """Return the cells that a run observed, however they ended."""
-    return frozenset(_cell(row) for row in home.store.query("cells_of_run", run=run))
+def _is_current(row: dict[str, Any], track: Track, wheels: set[str]) -> bool:
+    """Whether an environment holds what would be installed now; suites' requirements stand after the track's."""
+    possible = [track.requires(row["version"], declared) for declared in ((), ("something",))]
+    pinned = any(tuple(row["requirements"][: len(pins)]) == pins for pins in possible)
+    return pinned and (not row["wheel"] or row["wheel"] in wheels)
 
 
-def _cells(home: Home, states: Sequence[State], **narrower: str) -> list[Cell]:
-    rows = home.store.query("cells_in_states", states=[str(state) for state in states], **narrower)
-    return [_cell(row) for row in rows]
+def build_changes(home: Home, track: Track) -> dict[str, datetime]:
+    """Return when the index last changed the record of each build."""
+    return {row["version"]: row["changed_at"] for row in home.store.query("build_changes", track=track.name)}
+
+
+def cells_of_run(home: Home, run: str) -> frozenset[tuple[Cell, int]]:
+    """Return the cells that a run observed, however they ended, each with the number of the attempt."""
+    return frozenset((_cell(row), row["attempt"]) for row in home.store.query("cells_of_run", run=run))
 
 
 def states_of(home: Home, cells: Iterable[Cell]) -> list[State]:
