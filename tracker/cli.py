@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +22,6 @@ from tracker.home import Home
 app = typer.Typer(
     name="dmltrack",
     help="What changed between two torch-directml builds, and does build X fix bug Y?",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -31,6 +31,7 @@ app = typer.Typer(
 Json = Annotated[bool, typer.Option("--json", help="Print data as JSON.")]
 TrackName = Annotated[str, typer.Option("--track", help="The package to follow; see tracker/tracks.")]
 DEFAULT_TRACK = "torch-directml"
+TRACEBACK_LINES = 12
 
 
 def _home() -> Home:
@@ -130,6 +131,12 @@ def run(
     track: TrackName = DEFAULT_TRACK,
     retry: Annotated[bool, typer.Option("--retry", help="Also run again what was inconclusive.")] = False,
     again: Annotated[bool, typer.Option("--again", help="Run again everything that is asked for.")] = False,
+    again_before: Annotated[
+        datetime | None,
+        typer.Option(
+            formats=["%Y-%m-%dT%H:%M:%SZ"], help="Run again what was observed before this time (UTC)."
+        ),
+    ] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Do not ask the index what is new.")] = False,
     plan_only: Annotated[bool, typer.Option("--plan", help="Say what would run, and stop.")] = False,
     json: Json = False,
@@ -139,7 +146,8 @@ def run(
     from tracker.running import Wish
 
     words = [*(builds or []), *(all_builds.split(",") if all_builds else [])]
-    wish = Wish(tuple(words), tuple(suites.split(",")), track, retry, again, offline, plan_only, json)
+    moment = again_before.replace(tzinfo=UTC) if again_before else datetime.now(UTC) if again else None
+    wish = Wish(tuple(words), tuple(suites.split(",")), track, retry, moment, offline, plan_only, json)
     raise typer.Exit(run_command(_home(), wish))
 
 
@@ -180,7 +188,10 @@ def ops(
     histories = operator_histories(home, home.track(track), name)
     _note_age(home)
     if json:
-        rows = [{**_fields(history), "says": sentence(history)} for history in histories]
+        rows = [
+            {**_fields(history), "since": history.since, "now": history.now, "says": sentence(history)}
+            for history in histories
+        ]
         console.say(console.as_json(rows))
     for history in () if json else histories:
         console.say(f"{history.operator} [{history.dispatch_key}]: {sentence(history)}")
@@ -197,19 +208,22 @@ def explain(
     track: TrackName = DEFAULT_TRACK,
 ) -> None:
     """Show the evidence behind verdicts: every observation of a case."""
+    from json import loads
+
     from tracker.views import evidence
 
     home = _home()
     rows = evidence(home, home.track(track), case, build)
     _note_age(home)
+    outcomes = [loads(row.outcome) for row in rows]
     if json:
-        return console.say(console.as_json(rows))
-    for row in rows:
-        console.say("\n".join(row.lines()))
+        told = [{**_fields(row), "outcome": outcome} for row, outcome in zip(rows, outcomes, strict=True)]
+        console.say(console.as_json(told))
+    for row, outcome in () if json else zip(rows, outcomes, strict=True):
+        console.say("\n".join([*row.lines(), *_end_of(outcome["traceback"])]))
     if not rows:
         console.note(f"nothing was observed of a case like '{case}'")
         raise typer.Exit(Exit.INCONCLUSIVE)
-    return None
 
 
 @app.command()
@@ -242,7 +256,7 @@ def config(json: Json = False) -> None:
 
 
 @app.command()
-def rebuild() -> None:
+def rebuild(json: Json = False) -> None:
     """Make the database anew from the journal."""
     import time
 
@@ -250,11 +264,18 @@ def rebuild() -> None:
     started = time.monotonic()
     home.store.rebuild()
     [row] = home.store.query("totals")
-    console.note(f"{row['observations']} observations in {console.duration(time.monotonic() - started)}")
+    seconds = time.monotonic() - started
+    if json:
+        return console.say(console.as_json({"observations": row["observations"], "seconds": seconds}))
+    return console.note(f"{row['observations']} observations in {console.duration(seconds)}")
 
 
 def _fields(record: object) -> dict[str, object]:
     return {name: getattr(record, name) for name in record.__dataclass_fields__}  # type: ignore[attr-defined]
+
+
+def _end_of(traceback: str) -> list[str]:
+    return [f"  > {line}" for line in traceback.rstrip().splitlines()[-TRACEBACK_LINES:]]
 
 
 def _show(data: object, json: bool, lines: list[str]) -> None:
@@ -270,33 +291,68 @@ def _note_age(home: Home) -> None:
 def main() -> None:
     """Run the command line; every error ends in one line and an exit code of its class."""
     console.prepare_streams()
+    code = _run(sys.argv[1:])
     try:
-        app(standalone_mode=True)
+        console.flush()
     except TrackerError as error:
         console.show_error(error)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        sys.exit(Exit.INTERRUPTED)
+        code = error.exit_code
+    sys.exit(code)
+
+
+def _run(arguments: list[str]) -> int:
+    """Carry out one command and return its exit code."""
+    try:
+        _invoke(arguments)
+    except typer.Exit as end:
+        return end.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        return Exit.INTERRUPTED
+    except typer.TyperException as error:
+        return _usage(error)
+    except TrackerError as error:
+        console.show_error(error)
+        return error.exit_code
     except BrokenPipeError:
-        # Who read our output has seen enough; Python must not complain about it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(Exit.OK)
+        return Exit.INTERRUPTED  # who was to read of the progress is gone
     except Exception as error:
-        _internal(error)
-        sys.exit(Exit.INTERNAL)
+        return _internal(error)
+    return Exit.OK
 
 
-def _internal(error: Exception) -> None:
+def _invoke(arguments: list[str]) -> None:
+    # Not by calling the app: that ends in exit code 1 on a closed pipe, and 1 means a regression here.
+    command = typer.main.get_command(app)
+    with command.make_context("dmltrack", arguments or ["--help"]) as context:
+        command.invoke(context)
+
+
+def _usage(error: typer.TyperException) -> int:
+    """Show an error of the command line itself as one of ours."""
+    context, near = getattr(error, "ctx", None), getattr(error, "possibilities", None)
+    said = error.message if near else error.format_message()
+    message, _, guess = said.partition(" Did you mean ")
+    guess = ", ".join(near) + "?" if near else guess
+    path = context.command_path if context is not None else "dmltrack"
+    hint = f"did you mean {guess}" if guess else f"'{path} -h' tells what is possible"
+    message = message.strip().rstrip(".")
+    shown = UsageError(message[:1].lower() + message[1:], hint=hint)
+    console.show_error(shown)
+    return shown.exit_code
+
+
+def _internal(error: Exception) -> int:
     """Say that the fault is ours, and keep the traceback where it can be sent from."""
     import traceback
 
-    path = home_folder() / "last-error.txt"
     text = traceback.format_exc()
     try:
+        path = home_folder() / "last-error.txt"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8", errors="backslashreplace")
         hint = f"the traceback is in {path}; please report it"
-    except OSError:
+    except (OSError, TrackerError):
         console.note(text)
         hint = "please report the traceback above"
     console.show_error(TrackerError(f"{type(error).__name__}: {error}", hint=hint))
+    return Exit.INTERNAL
