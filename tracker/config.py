@@ -8,15 +8,28 @@ imported by every command, so what only the reading needs is imported there.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from tracker.errors import UsageError
 
 CONFIG_FILE = "config.toml"
+
+_LOGIN = re.compile(r"(?<=://)[^/?#\s]*@")
+
+
+def without_login(text: str) -> str:
+    """Return an address, or a text that holds addresses, without the user names and passwords in them.
+
+    What is shown, kept or given to another program goes through here; only who speaks to an index or a proxy
+    uses the address as it was given.
+    """
+    return _LOGIN.sub("", text)
 
 
 @dataclass(frozen=True)
@@ -87,27 +100,47 @@ class Loaded:
     sources: dict[str, str]
 
     def rows(self) -> list[tuple[str, object, str]]:
-        """Return every value as (name, value, where it came from), in the order of definition."""
+        """Return every value as (name, value, where it came from), in the order of definition, without logins."""
         return [
-            (name, getattr(getattr(self.settings, section), key), self.sources.get(name, "default"))
+            (name, _shown(getattr(getattr(self.settings, section), key)), self.sources.get(name, "default"))
             for section, key in _names()
             for name in [f"{section}.{key}"]
         ]
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, str):
+        return without_login(value)
+    if isinstance(value, tuple):
+        return tuple(map(_shown, value))
+    if isinstance(value, dict):
+        return {name: _shown(item) for name, item in value.items()}
+    return value
 
 
 def home_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """Return the home folder: DMLTRACK_HOME, or the system's place for data.
 
     On Windows that is the machine's data folder and not the user's profile: short, and free of the letters
-    that tools have been seen to stumble over (a path is there limited to 260 characters).
+    that tools have been seen to stumble over (a path is there limited to 260 characters). Raises UsageError
+    where there is no such place, or a relative one: a service started elsewhere would have another home.
     """
     import platformdirs
 
-    if environ.get("DMLTRACK_HOME"):
-        return Path(environ["DMLTRACK_HOME"]).expanduser().absolute()
+    named = environ.get("DMLTRACK_HOME", "").strip()
+    if named:
+        folder = Path(os.path.expanduser(named))  # noqa: PTH111 - it leaves alone what it can not expand
+        if not folder.is_absolute():
+            raise UsageError(f"DMLTRACK_HOME is not an absolute path: '{named}'")
+        return folder
     if sys.platform == "win32":
         return platformdirs.site_data_path("dmltrack", appauthor=False)
-    return platformdirs.user_data_path("dmltrack")
+    folder = platformdirs.user_data_path("dmltrack")
+    if not folder.is_absolute():
+        raise UsageError(
+            "this user has no home directory to keep anything in", hint="set DMLTRACK_HOME to a folder"
+        )
+    return folder
 
 
 def load(home: Path, environ: Mapping[str, str] = os.environ) -> Loaded:
@@ -140,9 +173,11 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
     import tomllib
 
     try:
-        data = tomllib.loads(path.read_text("utf-8"))
+        data = tomllib.loads(path.read_text("utf-8-sig"))  # editors on Windows begin a file with a mark
     except FileNotFoundError:
         return {}
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: cannot be read: {error}", hint="save the file as UTF-8") from None
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: cannot be read: {error}") from None
     known = _names()
@@ -186,11 +221,25 @@ def _from_text(section: str, key: str, text: str) -> Any:
 _BOOLEANS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
+_HINT_ADDRESS = "in a user name or password, write / as %2F, ? as %3F, # as %23 and @ as %40"
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        port = parts.port  # reading it checks it
+    except ValueError:
+        return False
+    plain = url.isprintable() and " " not in url and parts.netloc.count("@") <= 1
+    return plain and parts.scheme in ("http", "https") and bool(parts.hostname) and port != 0
+
+
 def _check(settings: Settings) -> None:
     """Refuse values that have the right type and make no sense."""
     for name, url in [("url", settings.index.url), *(("mirrors", url) for url in settings.index.mirrors)]:
-        if not url.startswith(("http://", "https://")):
-            raise UsageError(f"index.{name} is not an http address: '{url}'")
+        if not _is_address(url):
+            shown = "" if "@" in url else f": '{url}'"
+            raise UsageError(f"index.{name} is not an http address{shown}", hint=_HINT_ADDRESS)
     for section, key in _names():
         value = getattr(getattr(settings, section), key)
         if isinstance(value, (int, float)) and not isinstance(value, bool) and not 0 <= value < float("inf"):
