@@ -54,7 +54,7 @@ class Home:
         """The package index with its cache."""
         from tracker.index import PackageIndex
 
-        return PackageIndex(self.loaded.settings.index, self.folder / "cache")
+        return PackageIndex(self.loaded.settings.index, self.folder / "cache", self.stop)
 
     @cached_property
     def machine(self) -> Machine:

@@ -13,17 +13,17 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit
 
 from packaging.utils import canonicalize_name, is_normalized_name
 
 from tracker import versions
-from tracker.config import IndexSettings
-from tracker.errors import IndexProblem, WheelError
+from tracker.config import IndexSettings, without_login
+from tracker.errors import IndexProblem, Stopped, WheelError
 from tracker.files import rename
 from tracker.index_page import (
     HINT_JSON,
@@ -52,6 +52,7 @@ _JSON = "application/vnd.pypi.simple.v1+json"
 _PAGE_LIMIT = 64 * 2**20
 _WHEEL_LIMIT = 4 * 2**30
 _CHUNK = 256 * 1024
+_STOP_EVERY = 0.1
 _PASSING_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 _HINT_NETWORK = "check the network and the proxy, or name a mirror of the index in the configuration"
@@ -59,12 +60,17 @@ _HINT_NETWORK = "check the network and the proxy, or name a mirror of the index 
 
 @dataclass(frozen=True, slots=True)
 class IndexAnswer:
-    """What one index said of one package. ``not_modified`` means it said that nothing changed (HTTP 304)."""
+    """What one index said of one package.
+
+    ``not_modified`` means it said that nothing changed (HTTP 304); ``mirror`` that it was not the index itself
+    that answered but a mirror, which may lag behind.
+    """
 
     builds: tuple[Build, ...]
     url: str
     not_modified: bool
     warnings: tuple[str, ...]
+    mirror: bool = False
 
 
 class _Failed(Exception):
@@ -97,13 +103,20 @@ class _Page:
 
 
 class PackageIndex:
-    """An index and its mirrors, with a cache on disk. One object must not be shared between threads."""
+    """An index and its mirrors, with a cache on disk. One object must not be shared between threads.
 
-    def __init__(self, settings: IndexSettings, cache: Path) -> None:
+    ``stop`` is asked between the pieces of a transfer and during pauses; True makes it raise Stopped.
+    """
+
+    def __init__(
+        self, settings: IndexSettings, cache: Path, stop: Callable[[], bool] = lambda: False
+    ) -> None:
         self._settings = settings
         self._cache = cache
-        self._logins: dict[str, tuple[str, str]] = {}
-        self._indexes = tuple(self._without_login(url) for url in (settings.url, *settings.mirrors))
+        self._stop = stop
+        addresses = (settings.url, *settings.mirrors)
+        self._logins = {_host(url): login for url in reversed(addresses) if (login := _login(url))}
+        self._indexes = tuple(map(without_login, addresses))
 
     def builds(self, track: str, package: str) -> IndexAnswer:
         """Return the package's builds, oldest first, from the first index that gives a usable answer.
@@ -117,7 +130,7 @@ class PackageIndex:
         for index in self._indexes:
             url = f"{index.rstrip('/')}/{name}/"
             try:
-                return self._answer(url, track, name)
+                return replace(self._answer(url, track, name), mirror=index != self._indexes[0])
             except _Failed as failure:
                 failures.append((url, failure))
         said = "; ".join(f"{url}: {failure.what}" for url, failure in failures)
@@ -183,8 +196,8 @@ class PackageIndex:
             _check_status(response)
             if "html" in response.headers.get("Content-Type", "").lower():
                 raise _Failed("HTML instead of JSON", hint=HINT_JSON)
-            body = b"".join(_pieces(response, _PAGE_LIMIT, limit)).decode("utf-8", "replace")
-            return _Page(body, response.url, response.headers.get("ETag", "")[:200])
+            body = b"".join(self._pieces(response, _PAGE_LIMIT, limit)).decode("utf-8", "replace")
+            return _Page(body, without_login(response.url), response.headers.get("ETag", "")[:200])
 
     def _fetch_to(self, place: Path, file: BuildFile, progress: Callable[[int], object]) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -202,7 +215,7 @@ class PackageIndex:
         url = checked_url(file.url, file.url)
         with self._opened(url, {"Accept-Encoding": "identity"}) as response, part.open("wb") as out:
             _check_status(response)
-            for piece in _pieces(response, file.size or _WHEEL_LIMIT, limit):
+            for piece in self._pieces(response, file.size or _WHEEL_LIMIT, limit):
                 out.write(piece)
                 digest.update(piece)
                 size += len(piece)
@@ -225,20 +238,6 @@ class PackageIndex:
         session.max_redirects = 5
         return session
 
-    def _without_login(self, url: str) -> str:
-        """Return the url without user and password, which are kept for requests to the same host.
-
-        So they never reach the journal or a message.
-        """
-        try:
-            parts = urlsplit(url)
-        except ValueError:
-            raise IndexProblem(f"{quoted(url)} is not the address of an index", hint=HINT_NAME) from None
-        host = parts.netloc.rpartition("@")[2]
-        if parts.username is not None:
-            self._logins[host] = (unquote(parts.username), unquote(parts.password or ""))
-        return urlunsplit(parts._replace(netloc=host))
-
     @contextmanager
     def _opened(self, url: str, headers: Mapping[str, str]) -> Iterator[requests.Response]:
         """Ask once; whatever goes wrong until the body has been read is a _Failed."""
@@ -251,13 +250,13 @@ class PackageIndex:
                 headers=dict(headers),
                 stream=True,
                 timeout=self._settings.timeout,
-                auth=self._logins.get(urlsplit(url).netloc),
+                auth=self._logins.get(_host(url)),
             ) as response:
                 yield response
         except (requests.ConnectionError, requests.Timeout, urllib3.exceptions.HTTPError) as error:
             raise _Failed(self._said(error), again=True) from error
         except (requests.RequestException, ValueError) as error:
-            raise _Failed(quoted(str(error))) from error
+            raise _Failed(quoted(without_login(str(error)))) from error
 
     def _said(self, error: Exception) -> str:
         """Return what went wrong without object addresses and connection pools."""
@@ -269,7 +268,7 @@ class PackageIndex:
         if isinstance(error, urllib3.exceptions.ProtocolError):
             return "the transfer broke off"
         cause = getattr(error.args[0], "reason", error) if error.args else error
-        return quoted(str(cause).rsplit(": ", 1)[-1] or type(error).__name__)
+        return quoted(without_login(str(cause)).rsplit(": ", 1)[-1] or type(error).__name__)
 
     def _retrying(self, attempt: Callable[[float], T]) -> T:
         """Return what the attempt returns, trying again after passing trouble until tries or time are up.
@@ -289,7 +288,7 @@ class PackageIndex:
                         f", and a new try would come after the limit of {self._settings.deadline:g} s"
                     )
                     raise
-                time.sleep(pause)
+                self._pause(pause)
         raise AssertionError("the last retry has a total of 0 and raises")
 
     def _retries(self) -> Iterator[Retry]:
@@ -305,6 +304,41 @@ class PackageIndex:
                 backoff_jitter=backoff,
                 history=(past,) * (tried + 2),
             )
+
+    def _pieces(self, response: requests.Response, cap: int, limit: float) -> Iterator[bytes]:
+        """Yield the body as it comes, so that a steady trickle meets the deadline too."""
+        size = 0
+        while piece := response.raw.read1(_CHUNK, decode_content=True):
+            self._check_stop()
+            size += len(piece)
+            if size > cap:
+                raise _Failed(f"more than {cap} bytes came")
+            if time.monotonic() > limit:
+                raise _Failed("the transfer took longer than its limit")
+            yield piece
+
+    def _pause(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        self._check_stop()
+        while (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, _STOP_EVERY))
+            self._check_stop()
+
+    def _check_stop(self) -> None:
+        if self._stop():
+            raise Stopped("stopped while the index was asked")
+
+
+def _host(url: str) -> str:
+    return urlsplit(without_login(url)).netloc.lower()
+
+
+def _login(url: str) -> tuple[str, str] | None:
+    """Return the user and the password in an address, for requests to the same host."""
+    parts = urlsplit(url)
+    if parts.username is None:
+        return None
+    return unquote(parts.username), unquote(parts.password or "")
 
 
 def _check_status(response: requests.Response) -> None:
@@ -326,18 +360,6 @@ def _told_to_wait(response: requests.Response) -> float | None:
         return Retry().parse_retry_after(header[:100]) if header else None
     except (InvalidHeader, ValueError, OverflowError):
         return None
-
-
-def _pieces(response: requests.Response, cap: int, limit: float) -> Iterator[bytes]:
-    """Yield the body as it comes, so that a steady trickle meets the deadline too."""
-    size = 0
-    while piece := response.raw.read1(_CHUNK, decode_content=True):
-        size += len(piece)
-        if size > cap:
-            raise _Failed(f"more than {cap} bytes came")
-        if time.monotonic() > limit:
-            raise _Failed("the transfer took longer than its limit")
-        yield piece
 
 
 def _is_cached(place: Path, file: BuildFile) -> bool:

@@ -1,15 +1,36 @@
-"""One look at the index: what is there, what changed since the last look, all of it into the journal."""
+"""One look at the index: what is there, what changed since the last look, all of it into the journal.
+
+Each change is recorded once: polls of one home follow each other (a lock), and each begins from what the last
+one recorded. A poll writes its changes, then the builds as they are now, then its result. One that was killed
+on the way is finished by the next: the builds not yet written still differ, and the changes of theirs that
+stand behind the last result are known to be written.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from tracker.errors import IndexProblem
+import msgspec
+
+from tracker.config import without_login
+from tracker.errors import HomeBusy, IndexProblem
 from tracker.home import Home
-from tracker.index import UNKNOWN_UPLOAD, index_changes
+from tracker.index import UNKNOWN_UPLOAD, IndexAnswer, PackageIndex, index_changes
 from tracker.model import Build, BuildFile, IndexChange, PollResult
 from tracker.trackfile import Track
+
+QUICK = 1.5
+"""Seconds that an answer may take when there is no patience."""
+
+LOCK_WAIT, QUICK_WAIT = 30.0, 0.5
+"""Seconds to wait for another poll to end, with patience and without."""
+
+
+class PollBusy(HomeBusy, IndexProblem):
+    """Another poll of the same home is under way. Who can do without an answer may treat it as none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,30 +41,88 @@ class Polled:
     changes: tuple[IndexChange, ...]
 
 
-def poll(home: Home, track: Track) -> Polled:
+def poll(home: Home, track: Track, *, patient: bool = True) -> Polled:
     """Ask the index for a track's builds and record what is new.
 
-    An index that gives no usable answer is recorded and raised as IndexProblem; what was known stays.
+    An index that gives no usable answer is recorded and raised as IndexProblem; what was known stays. Without
+    ``patient`` there is one quick try: for who can go on with the builds that are known.
     """
-    url = home.loaded.settings.index.url
+    with _alone(home, LOCK_WAIT if patient else QUICK_WAIT):
+        try:
+            answer = _answer(home, track) if patient else _quick_answer(home, track)
+        except IndexProblem as problem:
+            url = without_login(home.loaded.settings.index.url)
+            home.journal.append(PollResult(track.name, url, 0, 0, error=problem.message))
+            raise
+        return _record(home, track, answer)
+
+
+@contextmanager
+def _alone(home: Home, wait: float) -> Iterator[None]:
+    """Hold the home's poll lock, with a database that knows all that earlier polls recorded."""
+    import filelock
+
+    home.folder.mkdir(parents=True, exist_ok=True)
     try:
-        answer = home.index.builds(track.name, track.package)
-    except IndexProblem as problem:
-        home.journal.append(PollResult(track.name, url, 0, 0, error=problem.message))
-        raise
+        lock = filelock.FileLock(home.folder / "poll.lock").acquire(timeout=wait)
+    except filelock.Timeout:
+        raise PollBusy(f"another poll is under way in {home.folder}", hint="try again in a moment") from None
+    with lock:
+        home.store.refresh()
+        if home.store.stale_since:
+            raise PollBusy(f"what is known can not be brought up to date now: {home.store.stale_reason}")
+        yield
+
+
+def _answer(home: Home, track: Track) -> IndexAnswer:
+    return home.index.builds(track.name, track.package)
+
+
+def _quick_answer(home: Home, track: Track) -> IndexAnswer:
+    """Ask once, and give up when no answer came in time, wherever the time went.
+
+    A thread, because nothing else bounds a look-up of a name, or a host with many addresses.
+    """
+    settings = replace(home.loaded.settings.index, retries=0, timeout=QUICK, deadline=QUICK)
+    index = PackageIndex(settings, home.folder / "cache", home.stop)
+    found: list[IndexAnswer | BaseException] = []
+
+    def ask() -> None:
+        try:
+            found.append(index.builds(track.name, track.package))
+        except BaseException as error:
+            found.append(error)
+
+    thread = threading.Thread(target=ask, name="quick poll", daemon=True)
+    thread.start()
+    thread.join(QUICK)
+    answer = found[0] if found else IndexProblem(f"no answer within {QUICK:g} s from {_indexes(home)}")
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer
+
+
+def _indexes(home: Home) -> str:
+    settings = home.loaded.settings.index
+    return ", ".join(map(without_login, (settings.url, *settings.mirrors)))
+
+
+def _record(home: Home, track: Track, answer: IndexAnswer) -> Polled:
     known = {build.version: build for build in home.store.known_builds(track.name)}
     listed = {version: build for version, build in known.items() if build.files}
     seen = [completed(build, listed.get(build.version)) for build in answer.builds]
-    if not answer.url.startswith(url.rstrip("/")):
+    if answer.mirror:
         # A mirror may lag behind, so what it lacks is not gone.
         named = {build.version for build in seen}
         seen += [build for version, build in listed.items() if version not in named]
     changes = tuple(index_changes(listed, seen))
     records = changed_builds(listed, seen)
+    written = _unfinished(home, track.name)
+    for change in changes:
+        if change not in written:
+            home.journal.append(change)
     for build in records:
         home.journal.append(build)
-    for change in changes:
-        home.journal.append(change)
     result = PollResult(
         track.name, answer.url, len(answer.builds), len(changes), answer.not_modified, None, answer.warnings
     )
@@ -51,6 +130,12 @@ def poll(home: Home, track: Track) -> Polled:
     if records:
         home.store.refresh()
     return Polled(result, changes)
+
+
+def _unfinished(home: Home, track: str) -> set[IndexChange]:
+    """Return the changes that a poll recorded which was killed before its end."""
+    rows = home.store.query("unfinished_changes", track=track)
+    return {msgspec.convert(row, IndexChange) for row in rows}
 
 
 def completed(build: Build, known: Build | None) -> Build:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracker.files import disk_use, footprint, remove_tree, rename, retrying, to_delete
+from tracker.files import Footprint, disk_use, footprint, remove_tree, rename, retrying, to_delete
 
 
 def denied(times: int, action: Callable[..., Any] = lambda: None) -> Callable[..., Any]:
@@ -113,7 +113,7 @@ def test_a_file_that_goes_while_we_count_is_not_counted(tree: Path) -> None:
 
 
 A, B, C = Path("a"), Path("b"), Path("c")
-SHARED = {A: {(1,): 10, (2,): 1}, B: {(1,): 10, (3,): 2}, C: {(4,): 4}}
+SHARED: dict[Path, Footprint] = {A: {(1,): 10, (2,): 1}, B: {(1,): 10, (3,): 2}, C: {(4,): 4}}
 
 
 def test_shared_files_are_saved_only_with_their_last_folder() -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from tests.planted_index import JSON, PlantedIndex, Reply
 from tests.planted_wheels import make_torch_directml, make_wheel
-from tracker.errors import IndexProblem, WheelError
+from tracker.errors import IndexProblem, Stopped, WheelError
 from tracker.index import UNKNOWN_UPLOAD, IndexAnswer, PackageIndex, index_changes
 from tracker.index_page import read_page
 from tracker.model import Build, BuildFile, IndexChange, IndexChangeKind
@@ -107,13 +107,18 @@ def test_sdists_are_ignored_without_noise(planted: PlantedIndex, tmp_path: Path)
     assert len(answer.builds) == 2 and not answer.warnings
 
 
-def test_thousands_of_files_are_read_quickly() -> None:
-    names = [f"torch-{n // 20}.0-cp3{n % 20}-cp3{n % 20}-win_amd64.whl" for n in range(5000)]
-    files = [{"filename": n, "url": n, "hashes": {"sha256": "0" * 64}, "size": 1} for n in names]
-    began = time.monotonic()
-    builds, warnings = read_page(json.dumps({"name": "torch", "files": files}), "http://x/", "torch", "torch")
-    assert len(builds) == 250 and not warnings
-    assert time.monotonic() - began < 5
+def test_ten_times_as_many_files_take_about_ten_times_as_long() -> None:
+    def seconds(count: int) -> float:
+        names = [f"torch-{n // 20}.0-cp3{n % 20}-cp3{n % 20}-win_amd64.whl" for n in range(count)]
+        files = [{"filename": n, "url": n, "hashes": {"sha256": "0" * 64}, "size": 1} for n in names]
+        page = json.dumps({"name": "torch", "files": files})
+        began = time.process_time()
+        builds, warnings = read_page(page, "http://x/", "torch", "torch")
+        assert len(builds) == count // 20 and not warnings
+        return time.process_time() - began
+
+    seconds(20)  # what is done once
+    assert min(seconds(5000) for _ in range(2)) < 50 * min(seconds(500) for _ in range(3))
 
 
 # Conditional requests
@@ -583,3 +588,52 @@ def test_later_uploads_do_not_move_the_time_of_a_build(planted: PlantedIndex, tm
     planted.add(wheel, (first + timedelta(days=3)).isoformat())
     build = ask(planted, tmp_path).builds[1]
     assert len(build.files) == 2 and build.uploaded == first
+
+
+# Logins, mirrors, and being stopped
+
+
+def test_an_answer_says_whether_a_mirror_gave_it(planted: PlantedIndex, tmp_path: Path) -> None:
+    secret = planted.url.replace("http://", "http://me:s3cret@")
+    assert not ask(planted, tmp_path, url=secret).mirror
+    with PlantedIndex() as empty:
+        assert ask(planted, tmp_path, url=empty.url, mirrors=(secret,)).mirror
+
+
+def test_a_mirror_whose_address_begins_like_the_index_is_a_mirror(
+    planted: PlantedIndex, tmp_path: Path
+) -> None:
+    page = json.dumps(planted.page(PACKAGE)).encode()
+    planted.answer_next(f"/simple-mirror/{PACKAGE}/", Reply(200, page, {"Content-Type": JSON}))
+    planted.pages.clear()
+    answer = ask(planted, tmp_path, url=f"{planted.root}/simple", mirrors=(f"{planted.root}/simple-mirror/",))
+    assert answer.mirror
+
+
+def test_a_login_in_a_redirect_is_not_kept(planted: PlantedIndex, tmp_path: Path) -> None:
+    there = planted.root.replace("http://", "http://me:s3cret@") + f"/simple/{PACKAGE}/x"
+    body = json.dumps(planted.page(PACKAGE)).encode()
+    planted.answer_next(PAGE, Reply(302, headers={"Location": there}))
+    planted.answer_next(f"/simple/{PACKAGE}/x", Reply(200, body, {"Content-Type": JSON, "ETag": '"a"'}))
+    assert len(ask(planted, tmp_path).builds) == 2
+    (kept,) = (tmp_path / "cache" / "index").iterdir()
+    assert "s3cret" not in kept.read_text()
+
+
+def test_a_download_stops_when_it_is_told_to(planted: PlantedIndex, tmp_path: Path) -> None:
+    told: list[int] = []
+    index = PackageIndex(planted.settings(), tmp_path / "cache", lambda: bool(told))
+    file = index.builds(PACKAGE, PACKAGE).builds[0].files[0]
+    planted.answer_next(f"/files/{file.filename}", Reply(200, b"x" * file.size, pause=0.01))
+    with pytest.raises(Stopped):
+        index.fetch_wheel(file, told.append)
+    assert left_behind(tmp_path) == []
+
+
+def test_a_pause_between_tries_stops_when_it_is_told_to(planted: PlantedIndex, tmp_path: Path) -> None:
+    planted.answer_next(PAGE, Reply(429, headers={"Retry-After": "5"}))
+    index = PackageIndex(planted.settings(), tmp_path / "cache", lambda: planted.count() > 0)
+    began = time.monotonic()
+    with pytest.raises(Stopped):
+        index.builds(PACKAGE, PACKAGE)
+    assert time.monotonic() - began < 2
