@@ -6,7 +6,7 @@ Knows nothing of how cases are run or reported. Standard library only until a bu
 from __future__ import annotations
 
 import importlib
-import time
+from time import perf_counter
 from types import ModuleType
 from typing import Any
 
@@ -15,7 +15,7 @@ class BuildImportError(Exception):
     """The build under test can not be imported; ``cause`` is what its import raised."""
 
     def __init__(self, cause: BaseException) -> None:
-        super().__init__(str(cause))
+        super().__init__(cause)
         self.cause = cause
 
 
@@ -53,9 +53,9 @@ class Context:
         if keys and not self.track.get("torch_own"):
             # By name, as cases are found: no other suite's digest should move with the census.
             self.before = importlib.import_module("suites.census.dispatcher").census(keys)
-        started = time.perf_counter()
+        started = perf_counter()
         module = importlib.import_module(self.track["module"])
-        self.import_seconds = time.perf_counter() - started
+        self.import_seconds = perf_counter() - started
         if keys:
             _warn_every_time()
         self._module = module

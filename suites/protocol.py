@@ -7,7 +7,7 @@ The tracker writes one *request* (JSON) and starts ``worker.py`` with its path. 
 PROTOCOL = 1
 
 # Kinds of message, in the order in which a healthy worker sends them.
-HELLO = "hello"  # {"m", "protocol", "nonce", "pid", "python", "prefix"}
+HELLO = "hello"  # {"m", "protocol", "nonce", "prefix"}: prefix is sys.prefix, which shows whose Python it is
 START = "start"  # {"m", "case", "at"}: the case is in flight from here on; "at" is seconds since 1970
 RESULT = "result"  # {"m", "case", "seconds", "measures", "warnings"}, and "error" where the case failed:
 #                    {"type", "message", "traceback"}

@@ -40,6 +40,12 @@ if __name__ == "__main__":
 from suites import protocol
 from suites.context import BuildImportError, Context
 
+# What a result goes through is held from before the build is imported: some builds replace such functions.
+_dumps = json.JSONEncoder(allow_nan=False).encode
+_fstat, _dup2, _chdir = os.fstat, os.dup2, os.chdir
+_open_file, _write, _makedirs = os.open, os.write, os.makedirs
+_open_stream, _now, _clock = open, time.time, time.perf_counter
+
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 STACKS_AT = 0.95  # share of a case's time limit after which every thread's stack is printed
 
@@ -48,7 +54,7 @@ class SuiteError(Exception):
     """The function of a case can not be had; ``cause`` is why."""
 
     def __init__(self, cause: BaseException) -> None:
-        super().__init__(str(cause))
+        super().__init__(cause)
         self.cause = cause
 
 
@@ -62,7 +68,7 @@ Identity = Tuple[int, int, int]
 def _identity(fd: int) -> Identity | None:
     """Return what tells one open file from another behind the same number, or None when it is closed."""
     try:
-        status = os.fstat(fd)
+        status = _fstat(fd)
     except OSError:
         return None
     return (status.st_dev, status.st_ino, stat.S_IFMT(status.st_mode))
@@ -77,7 +83,7 @@ class Results:
 
     def _open(self) -> None:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
-        self._fd = os.open(self._path, flags, 0o600)
+        self._fd = _open_file(self._path, flags, 0o600)
         self._identity = _identity(self._fd)
 
     def send(self, message: dict[str, Any]) -> None:
@@ -86,7 +92,7 @@ class Results:
             self._open()
         data = encode(message)
         while data:
-            data = data[os.write(self._fd, data) :]
+            data = data[_write(self._fd, data) :]
 
 
 class Log:
@@ -103,7 +109,7 @@ class Log:
         flush()
         fd = self._alive()
         if fd is not None:
-            os.write(fd, (f"{protocol.mark(self._nonce, case)}\n").encode())
+            _write(fd, (f"{protocol.mark(self._nonce, case)}\n").encode())
 
     def restore(self) -> None:
         """Undo what a case did to descriptors 0 to 2 and to ``sys.stdout`` and ``sys.stderr``.
@@ -111,14 +117,14 @@ class Log:
         Where a case closed every way to the log, what follows is lost; but printing must go on working.
         """
         if _identity(0) is None:
-            os.open(os.devnull, os.O_RDONLY)  # the lowest free number, so 0
+            _open_file(os.devnull, os.O_RDONLY)  # the lowest free number, so 0
         fd = self._alive()
         if fd is None:
-            self._fd = fd = os.open(os.devnull, os.O_WRONLY)
+            self._fd = fd = _open_file(os.devnull, os.O_WRONLY)
             self._identity = _identity(fd)
         for number in (1, 2):
             if _identity(number) != self._identity:
-                os.dup2(fd, number)
+                _dup2(fd, number)
         sys.stdout, sys.stderr = (
             stream if not stream.closed else reopened(number) for number, stream in zip((1, 2), self._streams)
         )
@@ -137,7 +143,7 @@ def flush() -> None:
 
 def reopened(fd: int) -> TextIO:
     """Return a text stream on the descriptor that never fails on a character."""
-    return open(fd, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)
+    return _open_stream(fd, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)
 
 
 class Warned:
@@ -193,7 +199,7 @@ def describe(error: BaseException) -> dict[str, str]:
         prefix, error = protocol.SUITE_ERROR, error.cause
     try:
         message = str(error)
-    except Exception as second:
+    except BaseException as second:  # whatever a build's exception does when it is asked
         message = f"<no message: {type_name(type(second))}>"
     return {
         "type": prefix + protocol.bounded(type_name(type(error)), 200),
@@ -203,15 +209,16 @@ def describe(error: BaseException) -> dict[str, str]:
 
 
 def _traceback(error: BaseException) -> str:
-    try:
+    with contextlib.suppress(BaseException):
         return "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    except Exception:
+    with contextlib.suppress(BaseException):
         return "".join(traceback.format_tb(error.__traceback__))
+    return ""
 
 
 def encode(message: dict[str, Any]) -> bytes:
     """Return the message as one line; a result over the limit becomes an error that says so."""
-    line = json.dumps(message, allow_nan=False).encode("ascii") + b"\n"
+    line = _dumps(message).encode("ascii") + b"\n"
     if len(line) <= protocol.MAX_MESSAGE:
         return line
     error = {
@@ -246,7 +253,7 @@ def measure(context: Context, case: dict[str, Any]) -> dict[str, Any]:
 def run(context: Context, case: dict[str, Any]) -> dict[str, Any]:
     """Run one case and return its RESULT message; nothing but an interrupt gets past it."""
     warned, message = Warned(), {"m": protocol.RESULT, "case": case["id"], "measures": {}}
-    started = time.perf_counter()
+    started = _clock()
     try:
         with warned.collecting():
             message["measures"] = measure(context, case)
@@ -254,7 +261,7 @@ def run(context: Context, case: dict[str, Any]) -> dict[str, Any]:
         raise
     except BaseException as error:  # also SystemExit: a case must not end the worker
         message["error"] = describe(error)
-    return dict(message, seconds=time.perf_counter() - started, warnings=list(warned.texts))
+    return dict(message, seconds=_clock() - started, warnings=list(warned.texts))
 
 
 @contextlib.contextmanager
@@ -273,13 +280,14 @@ def run_all(request: dict[str, Any], results: Results, log: Log) -> None:
     context, folder = Context(request), Path.cwd()
     for case in request["cases"]:
         log.mark(case["id"])
-        results.send({"m": protocol.START, "case": case["id"], "at": time.time()})
+        results.send({"m": protocol.START, "case": case["id"], "at": _now()})
         with stacks_before(case.get("timeout")):
             message = run(context, case)
         log.mark("")
         log.restore()  # first, lest the results file be opened anew under a number below 3
         results.send(message)
-        os.chdir(folder)
+        _makedirs(folder, exist_ok=True)  # a case may have deleted it
+        _chdir(folder)
     results.send({"m": protocol.DONE})
 
 
@@ -333,8 +341,6 @@ def main(path: str) -> None:
             "m": protocol.HELLO,
             "protocol": protocol.PROTOCOL,
             "nonce": request["nonce"],
-            "pid": os.getpid(),
-            "python": sys.version.split()[0],
             "prefix": sys.prefix,
         }
     )

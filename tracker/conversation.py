@@ -68,10 +68,13 @@ class Lines:
 
 
 class Conversation:
-    """Follows one worker through its cases."""
+    """Follows one worker through its cases. ``ours`` tells whether it runs where it should, by its prefix."""
 
-    def __init__(self, nonce: str, cases: Iterable[str]) -> None:
+    def __init__(
+        self, nonce: str, cases: Iterable[str], ours: Callable[[str], bool] = lambda prefix: True
+    ) -> None:
         self._nonce = nonce
+        self._ours = ours
         self._open = set(cases)
         self._at = 0.0
         self._kinds: Mapping[Any, Callable[[dict[str, Any]], Started | Reported | None]] = {
@@ -108,6 +111,9 @@ class Conversation:
             raise Garbled("the first message is not our worker's greeting")
         if message.get("protocol") != protocol.PROTOCOL:
             raise Garbled(f"the worker speaks protocol {message.get('protocol')!r}, not {protocol.PROTOCOL}")
+        prefix = _text(message, "prefix")
+        if not self._ours(prefix):
+            raise Garbled(f"the worker runs in {prefix[:300]!r}, not in the environment that was asked for")
         self.greeted = True
 
     def _start(self, message: dict[str, Any]) -> Started:

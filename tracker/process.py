@@ -254,6 +254,11 @@ class Process:
         """The resident bytes of the tree at the last look."""
         return self._memory
 
+    @property
+    def peak(self) -> int:
+        """The most bytes that the tree was seen to have."""
+        return self._tree.peak()
+
     def check(self) -> Cause | None:
         """Look once, without waiting: None while the program may go on."""
         now = time.monotonic()

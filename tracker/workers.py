@@ -38,6 +38,9 @@ STARTS = 3
 EXIT_TIMEOUT = 30.0
 """Seconds that a worker has to end after its last result."""
 
+UNDEAD = "undead"
+"""The error type of an outcome after which processes are left that would not die."""
+
 _REQUEST, _RESULTS, _SCRATCH = "request.json", "results.jsonl", "scratch"
 _READ = 1 << 20
 _ENDINGS = {
@@ -87,7 +90,13 @@ class WorkerSpec:
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """How one attempt at one case ended. ``worker`` names the process's folder; ``log`` is the case's own."""
+    """How one attempt at one case ended. ``worker`` names the process's folder; ``log`` is the case's own.
+
+    ``peak_memory`` is the most that the worker's tree had until then, in bytes, 0 where that is not known.
+    ``undead`` says which processes of the worker would not die: on a worker's last results only, and whoever
+    reads it must start nothing more on this device. The outcome then has the error type ``undead``, unless it
+    is the case's own result.
+    """
 
     case: str
     outcome: Outcome
@@ -96,33 +105,8 @@ class CaseResult:
     worker: str
     measures: dict[str, Any] = field(default_factory=dict)
     log: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerStarted:
-    """A worker process was started."""
-
-    worker: str
-    pid: int
-
-
-@dataclass(frozen=True, slots=True)
-class CaseStarted:
-    """A case is in flight."""
-
-    worker: str
-    case: str
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerEnded:
-    """A worker process and all of its tree is gone, or is said to be undead."""
-
-    worker: str
-    ended: Ended
-
-
-WorkerEvent = WorkerStarted | CaseStarted | WorkerEnded
+    peak_memory: int = 0
+    undead: str = ""
 
 
 def run_cases(
@@ -130,7 +114,6 @@ def run_cases(
     cases: Sequence[Case],
     limits: WorkerLimits,
     *,
-    on_event: Callable[[WorkerEvent], object] = lambda event: None,
     stop: Callable[[], bool] = lambda: False,
     isolate: bool = False,
 ) -> Iterator[CaseResult]:
@@ -141,7 +124,7 @@ def run_cases(
     """
     rest, failures, failed = list(cases), 0, None
     while rest and not stop():
-        worker = _Worker(spec, rest[:1] if isolate else rest, limits, on_event, stop)
+        worker = _Worker(spec, rest[:1] if isolate else rest, limits, stop)
         begun = set()
         for result in worker.results():
             begun.add(result.case)
@@ -163,10 +146,9 @@ class _Worker:
         spec: WorkerSpec,
         cases: Sequence[Case],
         limits: WorkerLimits,
-        on_event: Callable[[WorkerEvent], object],
         stop: Callable[[], bool],
     ) -> None:
-        self._spec, self._limits, self._on_event, self._stop = spec, limits, on_event, stop
+        self._spec, self._limits, self._stop = spec, limits, stop
         self._timeouts = {
             case.id: (case.timeout or limits.case_timeout) * limits.timeout_factor for case in cases
         }
@@ -175,13 +157,19 @@ class _Worker:
         self.name = self._folder.name
         self._results = self._folder / _RESULTS
         self._write_request(cases)
-        self._talk = Conversation(self._nonce, self._timeouts)
+        self._talk = Conversation(self._nonce, self._timeouts, self._is_ours)
         self._log = CaseLog(self._nonce, self._timeouts, limits.log)
         self._held: Reported | None = None
         self._since = time.monotonic()
         self._began = datetime.now(UTC)
+        self._process: Process | None = None
         self._ended = Ended(Cause.NOT_STARTED)
         self._trouble: tuple[Ending, str] | None = None
+
+    def _is_ours(self, prefix: str) -> bool:
+        """Whether an interpreter with this prefix is that of the environment that was asked for."""
+        folder, found = (os.path.realpath(path) for path in (self._spec.python.parent.parent, prefix))
+        return Path(os.path.normcase(found)).is_relative_to(os.path.normcase(folder))
 
     def _write_request(self, cases: Sequence[Case]) -> None:
         request = {
@@ -214,11 +202,10 @@ class _Worker:
             self._ended = Ended(Cause.NOT_STARTED, error=str(error))
             return
         with process, self._results.open("rb") as file:
-            self._on_event(WorkerStarted(self.name, process.pid))
+            self._process = process
             yield from self._listen(process, file)
             overdue = self._trouble is not None and self._trouble[0] is Ending.TIMEOUT
             self._ended = process.end(process.check() or (Cause.TIMEOUT if overdue else Cause.STOPPED))
-        self._on_event(WorkerEnded(self.name, self._ended))
         files.remove_tree(self._folder / _SCRATCH)
         yield from self._last_results()
 
@@ -287,7 +274,6 @@ class _Worker:
         if isinstance(said, Started):
             yield from self._release()
             self._began = datetime.now(UTC)
-            self._on_event(CaseStarted(self.name, said.case))
         elif isinstance(said, Reported):
             self._held = said
 
@@ -297,7 +283,13 @@ class _Worker:
             said, self._held = self._held, None
             outcome = replace(said.outcome, exit_code=exit_code or None)
             log = self._log.take(said.case) + teardown
-            yield CaseResult(said.case, outcome, said.seconds, self._began, self.name, said.measures, log)
+            yield self._result(said.case, outcome, said.seconds, said.measures, log)
+
+    def _result(
+        self, case: str, outcome: Outcome, seconds: float, measures: dict[str, Any], log: str
+    ) -> CaseResult:
+        peak = self._ended.peak_memory or (self._process.peak if self._process is not None else 0)
+        return CaseResult(case, outcome, seconds, self._began, self.name, measures, log, peak, self.undead)
 
     def _last_results(self) -> Iterator[CaseResult]:
         """Yield what is left to say when the process is gone: the held result, and the charged case."""
@@ -320,11 +312,11 @@ class _Worker:
         outcome = Outcome(
             ending,
             exit_code=self._ended.exit_code,
+            error_type=self._undead_type,
             error_message=text,
             oom_killed=self._ended.oom_killed,
         )
-        seconds = time.monotonic() - self._since
-        return CaseResult(case, outcome, seconds, self._began, self.name, log=self._log.take(case))
+        return self._result(case, outcome, time.monotonic() - self._since, {}, self._log.take(case))
 
     @property
     def undead(self) -> str:
@@ -332,12 +324,21 @@ class _Worker:
         pids = ", ".join(map(str, self._ended.undead))
         return f"would not die: {pids}" if pids else ""
 
+    @property
+    def _undead_type(self) -> str:
+        return UNDEAD if self._ended.undead else ""
+
     def not_started(self) -> CaseResult:
         """Return the result of a case that this worker never came to."""
         why = self.undead or self._ended.error or (self._trouble[1] if self._trouble else "")
         why = why or "the worker ended before its first case"
-        outcome = Outcome(Ending.NOT_STARTED, exit_code=self._ended.exit_code, error_message=why)
-        return CaseResult("", outcome, 0.0, self._began, self.name, log=self._log.take(""))
+        outcome = Outcome(
+            Ending.NOT_STARTED,
+            exit_code=self._ended.exit_code,
+            error_type=self._undead_type,
+            error_message=why,
+        )
+        return self._result("", outcome, 0.0, {}, self._log.take(""))
 
 
 def _new_folder(parent: Path) -> Path:

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import psutil
@@ -14,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.systems import eventually, gone, posix
 from tracker import process_windows
 from tracker.process import (
     BoundedLog,
@@ -28,25 +28,11 @@ from tracker.process import (
 )
 
 ENV = {"PATH": "/usr/bin:/bin"} if os.name == "posix" else dict(os.environ)
-posix = pytest.mark.skipif(os.name != "posix", reason="the process table is read on POSIX only")
 
 
 def python(code: str, limits: Limits | None = None, **more: object) -> Ended:
     command = [sys.executable, "-c", textwrap.dedent(code)]
     return run(command, env=ENV, cwd=Path.cwd(), limits=limits or Limits(seconds=20), **more)  # type: ignore[arg-type]
-
-
-def gone(pid: int, seconds: float = 5.0) -> bool:
-    """Wait until a process is gone or only its corpse is left."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        try:
-            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
-                return True
-        except psutil.NoSuchProcess:
-            return True
-        time.sleep(0.02)
-    return False
 
 
 # The state machine
@@ -231,11 +217,12 @@ def test_what_a_tracker_started_dies_with_it(tmp_path: Path) -> None:
         run([sys.executable, "-c", {textwrap.dedent(inner)!r}], env={ENV!r}, cwd=Path("/"), limits=Limits())
     """
     tracker = subprocess.Popen([sys.executable, "-c", textwrap.dedent(outer)])
-    while not grandchild.exists():
-        time.sleep(0.02)
-    parent = psutil.Process(int(grandchild.read_text())).ppid()
-    tracker.kill()
-    tracker.wait()
+    try:
+        assert eventually(grandchild.exists)
+        parent = psutil.Process(int(grandchild.read_text())).ppid()
+    finally:
+        tracker.kill()
+        tracker.wait()
     assert gone(int(grandchild.read_text()))
     assert gone(parent)
 
