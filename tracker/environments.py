@@ -10,21 +10,26 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
+from packaging.utils import canonicalize_name
 
-from tracker.config import EnvironmentSettings
+from tracker.config import EnvironmentSettings, IndexSettings
 from tracker.errors import EnvironmentProblem
-from tracker.files import disk_use, remove_tree, rename
+from tracker.files import disk_use, footprint, remove_tree, rename, to_delete
 from tracker.model import EnvironmentFacts, Platform
+from tracker.tools import RunTool
 from tracker.trackfile import Library
+from tracker.uv_output import UNREACHABLE, classify, uv_reason
 
 MARKER = "dmltrack-environment.json"
 LOCK = "requirements.lock"
@@ -53,7 +58,9 @@ class Recipe:
 
     def facts(self) -> EnvironmentFacts:
         """Return what is known before anything was made."""
-        return EnvironmentFacts(self.track, self.version, self.digest, self.python, self.requirements)
+        return EnvironmentFacts(
+            self.track, self.version, self.digest, self.python, self.requirements, wheel=self.wheel
+        )
 
 
 @dataclass(frozen=True)
@@ -85,29 +92,27 @@ def _site_packages(folder: Path, python: str) -> Path:
     return folder / "lib" / f"python{'.'.join(python.split('.')[:2])}" / "site-packages"
 
 
-RunTool = Callable[[Sequence[str], float], tuple[int | None, str]]
-"""Runs a command within a time limit in seconds and gives its exit code (None: killed) and its output."""
-
-
 class Environments:
     """The environments of one home folder.
 
-    ``run`` runs ``uv`` and the interpreters; it is handed in, so that this module starts no process itself.
-    ``library_folders`` are looked through for libraries of the host that its loader does not find.
+    ``index`` is where packages come from: an address, or the settings with its mirrors. ``run`` runs ``uv`` and
+    the interpreters; it is handed in, so that this module starts no process itself. ``library_folders`` are
+    looked through for libraries of the host that its loader does not find.
     """
 
     def __init__(
         self,
         home: Path,
         settings: EnvironmentSettings,
-        index: str,
+        index: str | IndexSettings,
         run: RunTool,
         library_folders: Sequence[Path] = (),
     ) -> None:
         self.folder = home / "envs"
         self.trash = home / "trash"
         self.settings = settings
-        self.index = index
+        index = IndexSettings(index) if isinstance(index, str) else index
+        self.indexes = tuple(dict.fromkeys((index.url, *index.mirrors)))
         self.run = run
         self.library_folders = library_folders
 
@@ -154,6 +159,13 @@ class Environments:
             final = self.folder / recipe.digest
             self._discard(final)
             rename(aside, final)
+        except OSError as error:
+            remove_tree(aside)
+            raise EnvironmentProblem(
+                f"the environment can not be kept in {self.folder}: {error.strerror or error}",
+                slug="disk",
+                ours=True,
+            ) from error
         except BaseException:
             remove_tree(aside)
             raise
@@ -166,14 +178,13 @@ class Environments:
         wanted.write_text(
             "\n".join([f"{recipe.package}=={recipe.version}", *recipe.requirements]) + "\n", "utf-8"
         )
-        inside = str(interpreter(folder))
-        lock = str(folder / LOCK)
-        index = ("--default-index", self.index)
-        self._uv(
+        inside, lock = str(interpreter(folder)), folder / LOCK
+        self._uv_from_index(
             "pip", "compile", "-q", "--no-header", "--generate-hashes", "--emit-build-options",
-            "--python", inside, *index, "-o", lock, str(wanted),
+            "--python", inside, "-o", str(lock), str(wanted),
         )  # fmt: skip
-        self._uv("pip", "install", "-q", "--require-hashes", "--python", inside, *index, "-r", lock)
+        lock.write_text(held_to_wheel(lock.read_text("utf-8"), recipe), "utf-8")
+        self._uv_from_index("pip", "install", "-q", "--require-hashes", "--python", inside, "-r", str(lock))
         problem = self._problem(folder, recipe) or self._missing_library(folder, recipe)
         if problem:
             raise problem
@@ -183,13 +194,24 @@ class Environments:
             recipe.facts(), ready=True, freeze=tuple(freeze.split("\n")), hashes=installed_hashes(packages)
         )
 
-    def _uv(self, *arguments: str) -> str:
+    def _uv_from_index(self, *arguments: str) -> str:
+        """Run uv with the index and its mirrors; where one can not be reached, again without it."""
+        problems: list[EnvironmentProblem] = []
+        for start in range(len(self.indexes)):
+            try:
+                return self._uv(*arguments, variables=index_variables(self.indexes[start:]))
+            except EnvironmentProblem as problem:
+                problems.append(problem)
+                if problem.slug != UNREACHABLE:
+                    raise
+        raise problems[0]
+
+    def _uv(self, *arguments: str, variables: Mapping[str, str] | None = None) -> str:
         """Run uv and return what it printed; raises EnvironmentProblem with uv's own reason."""
         from uv import find_uv_bin
 
-        code, output = self.run(
-            [find_uv_bin(), "--no-config", "--color", "never", *arguments], self.settings.install_timeout
-        )
+        command = [find_uv_bin(), "--no-config", "--color", "never", *arguments]
+        code, output = self.run(command, self.settings.install_timeout, variables or {})
         if code is None:
             raise EnvironmentProblem(
                 f"'uv {' '.join(arguments[:2])}' did not end within {self.settings.install_timeout:g} s",
@@ -198,42 +220,40 @@ class Environments:
             )
         if code != 0:
             reason = uv_reason(output)
-            raise EnvironmentProblem(reason, slug=uv_slug(reason), ours=uv_is_outside(reason))
+            slug, ours = classify(reason)
+            raise EnvironmentProblem(reason, slug=slug, ours=ours)
         return output.strip()
 
     def provide_python(self, minor: str) -> tuple[str, Path] | None:
-        """Let uv install a Python of its own; return its full version and path, or None where it can not."""
+        """Let uv install a Python of its own; return its full version and path, or None where it has none.
+
+        Raises EnvironmentProblem where the network or the disk is in the way: that says nothing of the build.
+        """
         try:
             self._uv("python", "install", minor)
             path = self._uv("python", "find", "--managed-python", minor).splitlines()[-1]
             version = self._uv("python", "find", "--managed-python", "--show-version", minor).splitlines()[-1]
-        except (EnvironmentProblem, IndexError):
+        except EnvironmentProblem as problem:
+            if problem.ours:
+                raise
+            return None
+        except IndexError:
             return None
         return version, Path(path)
 
     def _problem(self, folder: Path, recipe: Recipe) -> EnvironmentProblem | None:
         """Say why the environment does not hold the build under test, or None. Imports nothing."""
-        question = (
-            "import importlib.metadata as m, importlib.util as u, json, sys\n"
-            "s = u.find_spec(sys.argv[2])\n"
-            "print(json.dumps([m.version(sys.argv[1]), s.origin if s else None]))\n"
-        )
-        command = [
-            str(interpreter(folder)),
-            "-I",
-            "-X",
-            "utf8",
-            "-c",
-            question,
-            recipe.package,
-            recipe.module,
-        ]
-        code, output = self.run(command, 120)
+        python = [str(interpreter(folder)), "-I", "-X", "utf8", "-c", _QUESTION]
+        code, output = self.run([*python, recipe.package, recipe.module], 120)
         try:
-            version, origin = json.loads(output.strip().split("\n")[-1]) if code == 0 else (None, None)
+            own, version, origin = json.loads(output.strip().split("\n")[-1])
         except ValueError:
-            version, origin = None, None
-        return _verify(recipe, folder, version, origin)
+            return EnvironmentProblem(
+                f"the environment's Python {recipe.python} does not start (exit code {code})",
+                slug="broken-python",
+                ours=True,
+            )
+        return _verify(recipe, folder, own, version, origin)
 
     def _missing_library(self, folder: Path, recipe: Recipe) -> EnvironmentProblem | None:
         for library in recipe.libraries:
@@ -252,15 +272,13 @@ class Environments:
     def prune(self, keep: Collection[str]) -> list[str]:
         """Delete environments, oldest use first, until the rest fits the budget; return their names."""
         folders = sorted(self._finished(), key=lambda folder: (folder / MARKER).stat().st_mtime)
-        gone: list[str] = []
-        while folders and disk_use(folders) > self.settings.disk_budget_gb * GB:
-            victim = next((folder for folder in folders if folder.name not in keep), None)
-            if victim is None:
-                break
-            self._discard(victim)
-            folders.remove(victim)
-            gone.append(victim.name)
-        return gone
+        footprints = {folder: footprint(folder) for folder in folders}
+        budget = self.settings.disk_budget_gb * GB
+        victims = to_delete(footprints, budget, lambda folder: folder.name in keep)
+        for victim in victims:
+            with suppress(OSError):  # in use; another time
+                self._discard(victim)
+        return [victim.name for victim in victims if not victim.exists()]
 
     def _finished(self) -> list[Path]:
         return [
@@ -297,8 +315,27 @@ def read_marker(folder: Path) -> EnvironmentFacts | None:
         return None
 
 
-def _verify(recipe: Recipe, folder: Path, version: object, origin: object) -> EnvironmentProblem | None:
-    """Compare what an environment would import with what is to be tested."""
+_QUESTION = """
+import importlib.metadata as m, importlib.util as u, json, platform, sys
+try:
+    version = m.version(sys.argv[1])
+except m.PackageNotFoundError:
+    version = None
+spec = u.find_spec(sys.argv[2])
+print(json.dumps([platform.python_version(), version, spec.origin if spec else None]))
+"""
+
+
+def _verify(
+    recipe: Recipe, folder: Path, python: object, version: object, origin: object
+) -> EnvironmentProblem | None:
+    """Compare what an environment would run and import with what is to be tested."""
+    if python != recipe.python:
+        return EnvironmentProblem(
+            f"the environment was made for Python {recipe.python}, and its Python is now {python}",
+            slug="wrong-python",
+            ours=True,
+        )
     if version != recipe.version:
         return EnvironmentProblem(
             f"{recipe.package} {recipe.version} was installed, but the environment has {version or 'none'}",
@@ -321,51 +358,29 @@ def installed_hashes(packages: Path) -> tuple[str, ...]:
     )
 
 
-def uv_reason(output: str) -> str:
-    """Return uv's own reason in one line: its error and the causes under it, hints left out."""
-    parts: list[str] = []
-    for line in output.splitlines():
-        text = line.strip()
-        if text.startswith("error: "):
-            parts = [text.removeprefix("error: ")]
-        elif text.startswith("cause: ") and parts:
-            parts.append(text.removeprefix("cause: "))
-        elif text.startswith("hint: "):
-            break
-    if not parts:
-        lines = [line.strip() for line in output.splitlines() if line.strip()]
-        parts = lines[-1:] or ["uv failed and gave no reason"]
-    return ": ".join(parts)[:500]
+def held_to_wheel(lock: str, recipe: Recipe) -> str:
+    """Return the lock with the recipe's wheel as the only file of the package that may be installed. Pure.
+
+    Raises EnvironmentProblem where the index does not list that wheel (any more).
+    """
+    name = re.escape(canonicalize_name(recipe.package))
+    entry = re.compile(rf"^({name}==[^\n]*?)((?: *\\\n +--hash=\S+)+)", re.MULTILINE).search(lock)
+    wanted = f"--hash=sha256:{recipe.wheel}"
+    if entry is None or wanted not in entry[2].split():
+        raise EnvironmentProblem(
+            f"the index does not list the wheel of {recipe.package} {recipe.version} "
+            f"with the sha256 {recipe.wheel}",
+            slug="hash-mismatch",
+            hint="the file was replaced since the last poll, or a mirror has another one",
+        )
+    return f"{lock[: entry.end(1)]} \\\n    {wanted}{lock[entry.end() :]}"
 
 
-_OUTSIDE: Mapping[str, str] = {
-    "No space left on device": "disk-full",
-    "not enough space": "disk-full",
-    "Failed to fetch": "index-unreachable",
-    "error sending request": "index-unreachable",
-    "dns error": "index-unreachable",
-    "Connection re": "index-unreachable",
-    "timed out": "index-unreachable",
-    "Failed to download": "index-unreachable",
-    "Permission denied": "permission-denied",
-    "Access is denied": "permission-denied",
-}
+def index_variables(indexes: Sequence[str]) -> dict[str, str]:
+    """Return the variables that give uv its indexes, the first before the others. Pure.
 
-_INSIDE: Mapping[str, str] = {
-    "Hash mismatch": "hash-mismatch",
-    "no wheels with a matching": "no-wheel",
-    "No solution found": "no-solution",
-    "Failed to build": "build-failed",
-    "was not found in the package registry": "not-on-index",
-}
-
-
-def uv_is_outside(reason: str) -> bool:
-    """Whether a reason says nothing about the build: the disk, the network, the host."""
-    return "Hash mismatch" not in reason and any(text in reason for text in _OUTSIDE)
-
-
-def uv_slug(reason: str) -> str:
-    """Return the stable slug of uv's reason."""
-    table = _OUTSIDE if uv_is_outside(reason) else _INSIDE
-    return next((slug for text, slug in table.items() if text in reason), "install-failed")
+    Not options: every user of the machine can read the command line of a process, and so the password in an
+    address. uv takes a package from the first index that has it, and asks the default one last.
+    """
+    *first, last = indexes
+    return {"UV_DEFAULT_INDEX": last, **({"UV_INDEX": " ".join(first)} if first else {})}

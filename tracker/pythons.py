@@ -65,7 +65,7 @@ def _first_of_each(pythons: Iterable[Python]) -> list[Python]:
 def _from_uv() -> list[Python]:
     from uv import find_uv_bin
 
-    command = [find_uv_bin(), "python", "list", "--only-installed", "--output-format", "json"]
+    command = [find_uv_bin(), "--no-config", "python", "list", "--only-installed", "--output-format", "json"]
     environ = {**os.environ, "PATH": without_shims(os.environ.get("PATH", ""))}
     try:
         answer = subprocess.run(command, capture_output=True, timeout=60, check=False, env=environ)
@@ -89,8 +89,9 @@ def _usable(row: Mapping[str, str]) -> bool:
 
 
 def _from_pyenv(environ: Mapping[str, str]) -> list[Python]:
-    roots = [environ.get("PYENV_ROOT"), environ.get("PYENV"), str(Path.home() / ".pyenv")]
-    folders = {Path(root) / "versions" for root in roots if root}
+    usual = os.path.expanduser("~/.pyenv")  # noqa: PTH111 - it raises nothing where there is no home directory
+    roots = [environ.get("PYENV_ROOT"), environ.get("PYENV"), usual]
+    folders = {Path(root) / "versions" for root in roots if root and Path(root).is_absolute()}
     candidates = [
         path
         for folder in sorted(folders)
