@@ -116,7 +116,7 @@ class Executor:
         self.environments = Environments(
             home.folder,
             self.settings.environments,
-            self.settings.index.url,
+            self.settings.index,
             tool_runner(home.folder, home.stop),
             library_folders(self.settings.worker.environment),
         )
