@@ -106,7 +106,9 @@ def footprint(folder: Path) -> Footprint:
     return found
 
 
-def to_delete(footprints: Mapping[Path, Footprint], budget: float, keep: Callable[[Path], bool]) -> list[Path]:
+def to_delete(
+    footprints: Mapping[Path, Footprint], budget: float, keep: Callable[[Path], bool]
+) -> list[Path]:
     """Return the folders to delete, in the given order, until the rest takes no more than the budget. Pure.
 
     Deleting a folder saves only those of its files that no other folder has.
