@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -74,19 +75,29 @@ class World:
     folder: Path
     index: PlantedIndex
     environ: dict[str, str] = field(default_factory=dict)
+    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.home = self.folder / "home"
         (self.home / "tracks").mkdir(parents=True)
-        (self.home / "tracks" / "planted.toml").write_text(TRACK.format(python=PYTHON))
+        (self.home / "tracks" / "planted.toml").write_text(TRACK.format(python=PYTHON), "utf-8")
         self.wheels = self.folder / "wheels"
-        self.wheels.mkdir()
+        self.wheels.mkdir(parents=True)
         files = {"torch/__init__.py": TORCH, "torch/_C.py": TORCH_C}
         self.index.add(make_wheel(self.wheels, "torch", "2.4.1", "py3", "any", files))
 
-    def plant(self, version: str, source: str, **entry: Any) -> dict[str, Any]:
-        """Put a build with this module on the index and return its entry there."""
-        files = {"planted/__init__.py": source}
+    def close(self) -> None:
+        """Kill what a test that failed has left running; its workers die with it."""
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+                process.communicate(timeout=60)
+
+    def plant(
+        self, version: str, source: str, more: Mapping[str, str] | None = None, **entry: Any
+    ) -> dict[str, Any]:
+        """Put a build with this module, and ``more`` files beside it, on the index; return its entry there."""
+        files = {"planted/__init__.py": source, **(more or {})}
         wheel = make_wheel(self.wheels, "planted", version, "py3", "any", files, ["torch==2.4.1"])
         return self.index.add(wheel, **entry)
 
@@ -115,25 +126,38 @@ class World:
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Start the program and return at once."""
-        return subprocess.Popen(
+        process = subprocess.Popen(
             self.command(*arguments),
             cwd=ROOT,
             env=self.environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            # Windows can interrupt a group of processes only.
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
         )
+        self.started.append(process)
+        return process
 
     def run(self, *arguments: str, code: int | None = None) -> Answer:
         """Run the program to its end; ``code`` is the exit code that a test relies on."""
         process = self.start(*arguments)
         out, err = process.communicate(timeout=240)
-        answer = Answer(process.returncode, out.decode(), err.decode())
+        answer = Answer(process.returncode, _text(out), _text(err))
         if code is not None:
             assert answer.code == code, f"exit {answer.code}, not {code}\n{answer.out}\n{answer.err}"
         return answer
+
+    def planned(self, *builds: str) -> list[str]:
+        """Return the cases that a run of one build has on this machine: with DirectX there are more."""
+        plan = self.run("run", *builds, "--again", "--plan", "--json", "--offline", code=0).data
+        return [str(case) for case in plan["work"][0]["cases"]]
 
     def states(self) -> dict[tuple[str, str], str]:
         """Return the state of every verdict by version and case."""
         rows = self.run("sql", "select version, case_id, state from verdict", "--json", code=0).data
         return {(row["version"], row["case_id"]): row["state"] for row in rows}
+
+
+def _text(output: bytes) -> str:
+    return output.decode("utf-8", "surrogateescape").replace("\r\n", "\n")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sysconfig
 import textwrap
+import venv
 from dataclasses import replace
 from pathlib import Path
 
@@ -89,3 +92,43 @@ def test_a_build_that_ends_python_quietly_has_not_passed(stage: Stage) -> None:
     plant(stage, "import os; os._exit(0)")
     outcome = stage.ends("passes")
     assert (outcome.ending, outcome.exit_code) == (Ending.EXITED, 0)
+
+
+STARTS = {
+    "prints": "import sys; print('{\"m\": \"hello\"}'); sys.stderr.write('started')",
+    "tampers": "import builtins, json; json.dumps = builtins.input = None",
+    "raises": "import no_such_module",
+    "leaves a thread": "import threading, time; threading.Thread(target=time.sleep, args=(600,)).start()",
+}
+
+
+@pytest.mark.parametrize("line", STARTS.values(), ids=STARTS.keys())
+def test_a_build_that_runs_when_python_starts_changes_no_result(stage: Stage, line: str) -> None:
+    start_with(stage, line)
+    results = stage.play("passes", "raises", limits=replace(LIMITS, exit_timeout=0.5))
+    assert results["passes"].outcome == Outcome(Ending.COMPLETED)
+    assert results["raises"].outcome.error_type == "ValueError"
+
+
+def test_a_build_that_ends_python_when_it_starts_is_tried_three_times(stage: Stage) -> None:
+    start_with(stage, "import os; os._exit(3)")
+    outcome = stage.ends("passes")
+    assert (outcome.ending, outcome.exit_code) == (Ending.NOT_STARTED, 3)
+    assert len(stage.workers) == 3
+
+
+def test_a_build_that_hangs_when_python_starts_is_given_up(stage: Stage) -> None:
+    start_with(stage, "import time; time.sleep(600)")
+    outcome = stage.ends("passes", limits=replace(LIMITS, start_timeout=0.3))
+    assert outcome.error_message == "no greeting within 0.3 s"
+
+
+def start_with(stage: Stage, line: str) -> None:
+    """Let the stage's Python be that of an environment in which a line of code runs at every start."""
+    environment = stage.spec.folder.parent / "env"
+    venv.create(environment, symlinks=os.name == "posix")
+    variables = {"base": str(environment), "platbase": str(environment)}
+    packages = Path(sysconfig.get_path("purelib", "nt" if os.name == "nt" else "posix_prefix", variables))
+    (packages / "planted.pth").write_text(f"{line}\n", "utf-8")
+    python = environment / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    stage.spec = replace(stage.spec, python=python)
