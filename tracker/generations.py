@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from tracker.engine import engine
 from tracker.errors import StoreError
 from tracker.files import rename
-from tracker.refresh import Progress, create, fill, fits, pending
+from tracker.refresh import create, fill, fits, pending
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -35,6 +35,10 @@ _LOCKED: dict[str, Any] = {
     "python_enable_replacements": "false",
     "lock_configuration": "true",
 }
+
+
+class _Unfit(Exception):
+    """The database can not be brought up to the journal: it is of another program, or knows more."""
 
 
 class Generations:
@@ -65,61 +69,55 @@ class Generations:
         with held:
             yield
 
-    def add(self, progress: Progress | None = None) -> None:
+    def add(self) -> None:
         """Make the next generation from the newest, or from nothing where that can not be. Needs the lock."""
         duckdb = engine()
 
-        base = self._base()
+        base = self.newest()
+        if base is None:
+            return self.make(None)
         try:
-            self.make(base, progress)
+            self.make(base)
+        except _Unfit:
+            self.make(None)
         except duckdb.Error:
-            if base is None:
-                raise
-            # Some damage shows only when the damaged block is read.
-            _move_aside(base)
-            self.make(None, progress)
+            # It may be damaged, which can show as late as when a damaged block is read; or the disk is full, and
+            # then this fails too and leaves it where it is.
+            self.make(None, suspect=base)
 
-    def make(self, base: Path | None, progress: Progress | None = None) -> None:
-        """Make the next generation from ``base``, or from nothing. Needs the lock."""
+    def make(self, base: Path | None, *, suspect: Path | None = None) -> None:
+        """Make the next generation from ``base``, or from nothing. Needs the lock.
+
+        A ``suspect`` generation, that could not be read, is moved aside when the next one stands.
+        """
         aside = self.folder / "making.duckdb"
         _discard(aside)
         number = max((int(path.stem) for path in self._all()), default=0) + 1
         try:
             if base is not None:
                 shutil.copyfile(base, aside)
-            self._write(aside, progress)
+            self._write(aside, new=base is None)
             rename(aside, self.folder / f"{number:08d}.duckdb")
         finally:
             _discard(aside)
+        if suspect is not None:
+            _move_aside(suspect)
         for path in self._all():
             if int(path.stem) < number:
                 _discard(path)
 
-    def _write(self, path: Path, progress: Progress | None) -> None:
+    def _write(self, path: Path, *, new: bool) -> None:
         with _open_to_write(path) as connection:
-            if not connection.execute("FROM duckdb_tables() LIMIT 1").fetchall():
+            if new:
                 create(connection)
-            parts = pending(connection, self.journal)
-            fill(connection, parts or [], self.folder / "scratch", progress)
+            parts = pending(connection, self.journal) if fits(connection) else None
+            if parts is None:
+                raise _Unfit
+            fill(connection, parts, self.folder / "scratch")
             connection.execute("CHECKPOINT")
         # Without this a power cut can leave the new name with the old, or no, contents.
         with path.open("r+b") as file:
             os.fsync(file.fileno())
-
-    def _base(self) -> Path | None:
-        """Return the newest generation if it can be added to; one that can not be read is moved aside."""
-        duckdb = engine()
-
-        newest = self.newest()
-        if newest is None:
-            return None
-        try:
-            with open_to_read(newest) as connection:
-                good = fits(connection) and pending(connection, self.journal) is not None
-        except duckdb.Error:
-            _move_aside(newest)
-            return None
-        return newest if good else None
 
     def _all(self) -> list[Path]:
         with contextlib.suppress(FileNotFoundError):

@@ -12,7 +12,7 @@ import re
 import shutil
 import threading
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -96,6 +96,10 @@ class Journal:
                 self._abandon()
                 message = f"the journal in {self.folder} can not be written: {error}"
                 raise OutsideError(message, hint="Free some space on that disk and run again.") from error
+            except KeyboardInterrupt:
+                # Nobody knows how much of the line was written.
+                self._abandon()
+                raise
 
     def close(self) -> None:
         """Bring everything to the disk; a later append begins a new segment."""
@@ -123,13 +127,13 @@ class Journal:
 
     def _write(self, name: str, body: bytes, *, sync: bool) -> None:
         now = self._last = max(self._last, datetime.now(UTC))
-        head = f'{{"seq":{self._seq + 1},"at":"{now:%Y-%m-%dT%H:%M:%S.%f}Z","{name}":'
-        line = head.encode() + body + b"}\n"
+        line = line_of(self._seq + 1, now, name, body)
         if len(line) > MAX_LINE:
             raise ValueError(f"an event of {len(line)} bytes is longer than a line of the journal may be")
         fd = self._open(now)
-        _write_all(fd, line)
+        # Counted before it is written: a number may be missing, and must never come twice.
         self._seq += 1
+        _write_all(fd, line)
         self._size += len(line)
         if sync:
             os.fsync(fd)
@@ -152,6 +156,17 @@ class Journal:
             os.close(fd)
 
 
+def sizes(folder: Path) -> dict[str, int]:
+    """Return the size in bytes of each segment of a journal folder, by its name without the ending."""
+    if not folder.is_dir():
+        return {}
+    with os.scandir(folder) as entries:
+        found = [(entry.name, entry.path) for entry in entries if _NAME.fullmatch(entry.name)]
+    # The listing could give sizes too, but on Windows those lag behind while a file is being written. Every
+    # question asks this, and a Path for each of thousands of files takes longer than the rest of it.
+    return {name.removesuffix(".jsonl"): os.stat(path).st_size for name, path in found}  # noqa: PTH116
+
+
 def segments(folder: Path) -> list[Path]:
     """Return the segment files of a journal folder in the order of their names.
 
@@ -166,12 +181,34 @@ def segments(folder: Path) -> list[Path]:
 # --- lines -----------------------------------------------------------------------------------------------
 
 
+def line_of(seq: int, at: datetime, name: str, body: bytes) -> bytes:
+    """Return a line. The kind comes first, so that a reader can count lines of a kind by how they begin."""
+    return b'{"%b":%b,"seq":%d,"at":"%b"}\n' % (
+        name.encode(),
+        body,
+        seq,
+        f"{at:%Y-%m-%dT%H:%M:%S.%f}Z".encode(),
+    )
+
+
 def encode(record: Event) -> bytes:
-    """Return a record as JSON; what UTF-8 can not hold (lone surrogates) is written out with backslashes."""
+    """Return a record as JSON; what UTF-8 can not hold (lone surrogates) is written out with backslashes.
+
+    Observations are by far the most, so these leave out what has its default.
+    """
+    value = _sparse(record) if isinstance(record, Observation) else record
     try:
-        return msgspec.json.encode(record)
+        return msgspec.json.encode(value)
     except UnicodeEncodeError:
-        return msgspec.json.encode(_cleaned(msgspec.to_builtins(record)))
+        return msgspec.json.encode(_cleaned(msgspec.to_builtins(value)))
+
+
+def _sparse(record: Any) -> dict[str, Any]:
+    return {
+        item.name: _sparse(value) if is_dataclass(value) else value
+        for item in fields(record)
+        if (value := getattr(record, item.name)) != item.default
+    }
 
 
 def _cleaned(value: Any) -> Any:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _MARKS = frozenset(EVENT_NAMES[kind] for kind in (Attempt, RunStarted, RunFinished))
 """Events that no table holds: they steer a run, they are not results."""
 _BULK = EVENT_NAMES[Observation]
-_OBSERVATION = f'{_BULK}":{{'.encode()
-_ATTEMPT = f'{EVENT_NAMES[Attempt]}":{{'.encode()
+_OBSERVATION = f'{{"{_BULK}":{{'.encode()
+_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,22 +71,25 @@ def whole_lines(path: Path, start: int = 0) -> int:
 def sift(part: Part) -> Sifted:
     """Look through every line of a part."""
     sifted = Sifted(part)
-    # Local names and one pass: with two million lines a second, each step of this loop is felt.
-    observations, others, place = 0, 0, 0
     with _open(part) as file:
-        for line in file:
-            # The kind of a line stands where it stood in the line before, but for one that has a digit more.
-            if line.startswith(_OBSERVATION, place):
-                observations += 1
-                continue
-            others += 1
-            # Looked at from both ends only: no table holds attempts, and there are as many as observations.
-            if not (line.startswith(_ATTEMPT, place) and line.endswith(b'"}}}\n')):
-                place = line.find(b'Z","', 0, 64) + 4
-                _sift_line(sifted, line)
-    sifted.lines = observations + others
-    sifted.observations += observations
+        # A chunk of nothing but observations, as nearly all are, is counted without cutting it into lines.
+        while chunk := file.read(_CHUNK) + file.readline():
+            lines = chunk.count(b"\n")
+            observations = chunk.count(b"\n" + _OBSERVATION) + chunk.startswith(_OBSERVATION)
+            sifted.lines += lines
+            if observations == lines:
+                sifted.observations += observations
+            else:
+                _sift_chunk(sifted, chunk)
     return sifted
+
+
+def _sift_chunk(sifted: Sifted, chunk: bytes) -> None:
+    for line in io.BytesIO(chunk):
+        if line.startswith(_OBSERVATION):
+            sifted.observations += 1
+        else:
+            _sift_line(sifted, line)
 
 
 def _sift_line(sifted: Sifted, line: bytes) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ import msgspec
 
 from tracker.engine import engine
 from tracker.files import remove_tree
-from tracker.journal import segments
+from tracker.journal import sizes
 from tracker.judge import JUDGE, find, verdict
 from tracker.lines import Part, Sifted, at_rest, repaired, sift, whole_lines
 from tracker.model import Finding, Outcome, State
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 DB = Path(__file__).resolve().parent.parent / "db"
-
-Progress = Callable[[int, int], None]
-"""Called with the journal bytes read so far, and with those to read in all."""
 
 _BATCH = 512 * 1024 * 1024
 """Journal bytes per transaction: bounds the memory, and the room for copies."""
@@ -67,43 +64,41 @@ def pending(connection: DuckDBPyConnection, journal: Path) -> list[Part] | None:
     None means that it has what the journal has no more, so that only a new database can agree with it.
     """
     known: dict[str, int] = dict(_rows(connection, "SELECT name, bytes FROM segment"))
-    found = {path.stem: path for path in segments(journal)}
-    if any(name not in found or found[name].stat().st_size < size for name, size in known.items()):
+    found = sizes(journal)
+    if any(found.get(name, -1) < size for name, size in known.items()):
         return None
-    starts = [(path, known.get(name, 0)) for name, path in found.items()]
+    # Every question asks this and every process leaves a segment, so only those that have grown are opened.
+    grown = sorted(name for name, size in found.items() if size > known.get(name, 0))
+    starts = [(journal / f"{name}.jsonl", known.get(name, 0)) for name in grown]
     parts = [Part(path, start, whole_lines(path, start)) for path, start in starts]
     return [part for part in parts if part.size]
 
 
-def fill(
-    connection: DuckDBPyConnection, parts: Sequence[Part], scratch: Path, progress: Progress | None = None
-) -> None:
+def fill(connection: DuckDBPyConnection, parts: Sequence[Part], scratch: Path) -> None:
     """Read the parts into the database and remake what depends on them, with ``scratch`` as a folder to make."""
     from concurrent.futures import ThreadPoolExecutor
 
     first, facts = _rows(connection, _EXTENT)[0]
-    done, total = 0, sum(part.size for part in parts)
     # Python looks through the lines on one core while the database reads them on the others.
     with _folder(scratch), ThreadPoolExecutor(1) as pool:
         for batch in _batches(parts):
             _read(connection, batch, pool.map(sift, batch), scratch)
-            done += sum(part.size for part in batch)
-            if progress:
-                progress(done, total)
         connection.begin()
         _rejudge(connection, scratch, first)
-        if _rows(connection, _EXTENT)[0][1] > facts:
+        new_facts = _rows(connection, _EXTENT)[0][1] > facts
+        if new_facts:
             _run(connection, "facts")
-        if _rows(connection, f"{_NEW} AND suite = 'census' LIMIT 1", first):
-            _run(connection, "census")
+        _measure(connection, first)
         _judge_cells(connection, scratch, first)
-        _rank_versions(connection, scratch)
+        if new_facts or _rows(connection, _UNRANKED, first):
+            _rank_versions(connection, scratch)
         connection.commit()
 
 
 _EXTENT = "SELECT (SELECT coalesce(max(rowid) + 1, 0) FROM observation), (SELECT count(*) FROM event)"
 """Where the next observation will stand, and how many facts there are."""
 _NEW = "FROM observation WHERE rowid >= ?"
+_UNRANKED = f"{_NEW} AND (track, version) NOT IN (SELECT (track, version) FROM version_rank) LIMIT 1"
 
 
 # --- lines to rows ---------------------------------------------------------------------------------------
@@ -134,8 +129,8 @@ def _read(
     inserted = dict(_rows(connection, f"SELECT segment, count(*) {_NEW} GROUP BY ALL", before))
     sifted = list(looked)
     _append(connection, scratch, "event", [fact for item in sifted for fact in item.facts])
+    _note(connection, scratch, sifted, inserted)
     for item in sifted:
-        _note(connection, item, inserted.get(item.part.path.stem, 0))
         (scratch / item.part.path.name).unlink(missing_ok=True)
 
 
@@ -152,20 +147,23 @@ def _insert(connection: DuckDBPyConnection, files: Sequence[Path]) -> None:
     connection.execute(_sql("observations").replace("journal_lines", source))
 
 
-def _note(connection: DuckDBPyConnection, item: Sifted, inserted: int) -> None:
-    """Write down how far a segment was read, and the lines of it that could not be used."""
-    name = item.part.path.stem
-    before = _rows(connection, "SELECT lines, damaged, unknown FROM segment WHERE name = ?", name)
-    lines, damaged, unknown = before[0] if before else (0, 0, 0)
-    connection.execute("DELETE FROM segment WHERE name = ?", [name])
-    row = [
-        name,
-        item.part.end,
-        lines + item.lines,
-        damaged + item.damaged + item.observations - inserted,
-        unknown + item.unknown,
-    ]
-    connection.execute("INSERT INTO segment VALUES (?, ?, ?, ?, ?)", row)
+def _note(
+    connection: DuckDBPyConnection, scratch: Path, sifted: Sequence[Sifted], inserted: Mapping[str, int]
+) -> None:
+    """Write down how far each segment was read, and the lines of it that could not be used."""
+    known = {
+        row[0]: row[1:] for row in _rows(connection, "SELECT name, lines, damaged, unknown FROM segment")
+    }
+    rows = []
+    for item in sifted:
+        name = item.part.path.stem
+        lines, damaged, unknown = known.get(name, (0, 0, 0))
+        lost = item.damaged + item.observations - inserted.get(name, 0)
+        counts = {"lines": lines + item.lines, "damaged": damaged + lost, "unknown": unknown + item.unknown}
+        rows.append({"name": name, "bytes": item.part.end, **counts})
+    names = [row["name"] for row in rows if row["name"] in known]
+    connection.execute("DELETE FROM segment WHERE list_contains(?, name)", [names])
+    _append(connection, scratch, "segment", rows)
 
 
 # --- rows to verdicts ------------------------------------------------------------------------------------
@@ -213,6 +211,15 @@ def _judged(outcome: str, measures: str) -> dict[str, Any]:
     return {"state": finding.state, "reason": finding.reason, "message": finding.message}
 
 
+def _measure(connection: DuckDBPyConnection, first: int) -> None:
+    """Remake what the census measured, of each build and machine with an observation at or after row ``first``."""
+    measured = f"SELECT DISTINCT track, version, machine {_NEW} AND suite = 'census'"
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE measured AS {measured}", [first])
+    if _rows(connection, "FROM measured LIMIT 1"):
+        _run(connection, "census")
+    connection.execute("DROP TABLE measured")
+
+
 def _judge_cells(connection: DuckDBPyConnection, scratch: Path, first: int) -> None:
     """Give each cell with an observation at or after row ``first`` its verdict, each distinct list once."""
     # In a new database every cell is touched, and asking which ones are would double the work.
@@ -222,20 +229,23 @@ def _judge_cells(connection: DuckDBPyConnection, scratch: Path, first: int) -> N
         connection.execute(f"CREATE OR REPLACE TEMP TABLE touched AS {touched}")
         connection.execute(f"DELETE FROM verdict WHERE ({_CELL}) IN (SELECT ({_CELL}) FROM touched)")
     connection.execute(_sql("findings").replace("/* narrow */", narrow))
+    findings = {key: Finding(State(state), *said) for key, state, *said in _rows(connection, "FROM finding")}
     texts = _rows(connection, "SELECT DISTINCT findings FROM folded")
     columns = dict.fromkeys(("findings", "state", "reason", "message", "confidence"), "VARCHAR")
-    decided = ({"findings": text, **_decided(text)} for (text,) in texts)
+    decided = ({"findings": text, **_decided(text, findings)} for (text,) in texts)
     _load(connection, scratch, "decided", {**columns, "observations": "BIGINT"}, decided)
     connection.execute(
         "INSERT INTO verdict BY NAME SELECT * EXCLUDE (findings) FROM folded JOIN decided USING (findings)"
     )
-    connection.execute("DROP TABLE folded; DROP TABLE decided")
+    changed = "SELECT DISTINCT track, version FROM folded"
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE changed AS {changed}")
+    _run(connection, "build_states")
+    connection.execute("DROP TABLE folded; DROP TABLE finding; DROP TABLE decided; DROP TABLE changed")
 
 
-def _decided(findings: str) -> dict[str, Any]:
-    rows = msgspec.json.decode(findings)
-    seen = [Finding(State(row["state"]), row["reason"], row["message"]) for row in rows]
-    word = verdict(seen, [row["times"] for row in rows])
+def _decided(text: str, findings: Mapping[int, Finding]) -> dict[str, Any]:
+    seen = [item.split("x") for item in text.split(" ")]
+    word = verdict([findings[int(key)] for key, _ in seen], [int(times) for _, times in seen])
     return msgspec.to_builtins(word)  # type: ignore[no-any-return]
 
 

@@ -19,7 +19,7 @@ from tracker.engine import engine
 from tracker.errors import StoreError, UsageError
 from tracker.generations import Generations, open_to_read
 from tracker.model import Build
-from tracker.refresh import DB, Progress
+from tracker.refresh import DB
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -49,29 +49,30 @@ class Store:
         """When the database in use was made, if it could not be refreshed; None when it is up to date."""
         self.stale_reason = ""
 
-    def refresh(self, progress: Progress | None = None) -> None:
+    def refresh(self, wait: float | None = None) -> None:
         """Bring the database up to the journal.
 
         Where that can not be done now, because another process is at it or the disk is full, what was is used
-        further and ``stale_since`` says so; with nothing to use it is a StoreError.
+        further and ``stale_since`` says so; with nothing to use it is a StoreError. Who decides what to write by
+        what the database says gives the seconds to ``wait`` for other processes: then it is always a StoreError.
         """
         self.stale_since, self.stale_reason = None, ""
         if self._up_to_date():
             return
-        wait = self._patience if self._generations.newest() else _FIRST_WAIT
+        patience = self._patience if self._generations.newest() else _FIRST_WAIT
         try:
-            self._make(wait, lambda: self._add(progress))
+            self._make(patience if wait is None else wait, self._add)
         except StoreError as error:
             newest = self._generations.newest()
-            if newest is None:
+            if newest is None or wait is not None:
                 raise
             self.stale_since = datetime.fromtimestamp(newest.stat().st_mtime, UTC)
             self.stale_reason = error.message
 
-    def rebuild(self, progress: Progress | None = None) -> None:
+    def rebuild(self) -> None:
         """Make the database anew from nothing but the journal."""
         self.stale_since, self.stale_reason = None, ""
-        self._make(_FIRST_WAIT, lambda: self._generations.make(None, progress))
+        self._make(_FIRST_WAIT, lambda: self._generations.make(None))
 
     def query(self, name: str, **parameters: object) -> list[Row]:
         """Return the rows of ``db/queries/<name>.sql``; a parameter not given is NULL, which means any."""
@@ -109,11 +110,11 @@ class Store:
             return newest is not None and self._generations.up_to_date(self._reader().cursor())
         return False
 
-    def _add(self, progress: Progress | None) -> None:
+    def _add(self) -> None:
         # Whoever had the lock before may have done it.
         if not self._up_to_date():
             self.close()
-            self._generations.add(progress)
+            self._generations.add()
 
     def _make(self, wait: float, action: Callable[[], object]) -> None:
         duckdb = engine()

@@ -43,7 +43,7 @@ CREATE TABLE wheel (
     size BIGINT, unpacked_size BIGINT, requires VARCHAR[], requires_python VARCHAR,
     directml_name VARCHAR, directml_version VARCHAR, directml_size BIGINT, directml_sha256 VARCHAR,
     native_name VARCHAR, native_size BIGINT, native_sha256 VARCHAR,
-    top_level VARCHAR[], logged_at TIMESTAMP NOT NULL
+    top_level VARCHAR[], directml_build VARCHAR NOT NULL, logged_at TIMESTAMP NOT NULL
 );
 
 CREATE TABLE wheel_operator (
@@ -58,7 +58,8 @@ CREATE TABLE wheel_api (
 CREATE TABLE environment (
     recipe VARCHAR NOT NULL, track VARCHAR NOT NULL, version VARCHAR NOT NULL, python VARCHAR,
     requirements VARCHAR[], packages VARCHAR[], hashes VARCHAR[], ready BOOLEAN NOT NULL,
-    reason VARCHAR, message VARCHAR, size BIGINT, seconds DOUBLE, logged_at TIMESTAMP NOT NULL
+    reason VARCHAR, message VARCHAR, size BIGINT, seconds DOUBLE, wheel VARCHAR NOT NULL,
+    logged_at TIMESTAMP NOT NULL
 );
 
 CREATE TABLE machine (
@@ -81,6 +82,11 @@ CREATE TABLE verdict (
     adapter VARCHAR NOT NULL, machine VARCHAR NOT NULL, suite_digest VARCHAR NOT NULL,
     state VARCHAR NOT NULL, reason VARCHAR NOT NULL, message VARCHAR NOT NULL, confidence VARCHAR NOT NULL,
     observations BIGINT NOT NULL, last_at TIMESTAMP NOT NULL
+);
+
+-- Counted when the verdicts change, because a listing of builds must not count a million of them each time.
+CREATE TABLE build_state (
+    track VARCHAR NOT NULL, version VARCHAR NOT NULL, state VARCHAR NOT NULL, cells BIGINT NOT NULL
 );
 
 CREATE TABLE census (

@@ -1,5 +1,6 @@
 -- One row per build, oldest first: what the index says, what its wheels say, what was measured.
--- $track: a track, or NULL for all.
+-- kernels: how many the build itself registers on $machine, or where that one has no census of it (or is NULL), on
+-- the first machine that has. $track: a track, or NULL for all.
 WITH wheels AS (
     -- All wheels of a platform hold the same libraries; the last one read speaks for them.
     SELECT * FROM wheel
@@ -9,24 +10,21 @@ pythons AS (
     SELECT track, version, list_sort(list(DISTINCT python)) AS pythons
     FROM build_file WHERE python <> '' GROUP BY ALL
 ),
-current_verdict AS (
-    SELECT * FROM verdict
-    QUALIFY row_number() OVER (
-        PARTITION BY track, version, suite, case_id, adapter, machine ORDER BY last_at DESC, suite_digest DESC) = 1
-),
 states AS (
     SELECT track, version, map_from_entries(list((state, cells) ORDER BY state)) AS verdicts
-    FROM (SELECT track, version, state, count(*) AS cells FROM current_verdict GROUP BY ALL)
-    GROUP BY ALL
+    FROM build_state GROUP BY ALL
+),
+measured AS (
+    SELECT track, version, coalesce(any_value(machine) FILTER (WHERE machine = $machine), min(machine)) AS machine
+    FROM census WHERE case_id = 'census/kernels' GROUP BY ALL
 ),
 kernels AS (
     -- The device's own keys only: autograd and autocast registrations are not computations of their own.
     SELECT c.track, c.version, count(DISTINCT k.operator) AS kernels
-    FROM census AS c
+    FROM measured AS c
     LEFT JOIN kernel AS k
         ON (k.track, k.version, k.machine) = (c.track, c.version, c.machine)
         AND NOT starts_with(k.dispatch_key, 'Auto')
-    WHERE c.case_id = 'census/kernels'
     GROUP BY ALL
 )
 SELECT

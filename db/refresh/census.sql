@@ -1,12 +1,13 @@
--- Remake what the census cases measured, from the latest passing observation per build and machine.
+-- Remake what the census cases measured, from the latest passing observation per build and machine; only where the
+-- table measured names the build and machine.
 
-DELETE FROM kernel;
-DELETE FROM api;
-DELETE FROM census;
+DELETE FROM kernel WHERE (track, version, machine) IN (SELECT (track, version, machine) FROM measured);
+DELETE FROM api WHERE (track, version, machine) IN (SELECT (track, version, machine) FROM measured);
+DELETE FROM census WHERE (track, version, machine) IN (SELECT (track, version, machine) FROM measured);
 
 CREATE OR REPLACE TEMP TABLE taken AS
 SELECT track, version, machine, case_id, logged_at, measures
-FROM observation
+FROM observation SEMI JOIN measured USING (track, version, machine)
 WHERE suite = 'census' AND case_id IN ('census/kernels', 'census/api') AND state = 'pass'
 QUALIFY row_number() OVER (
     PARTITION BY track, version, machine, case_id ORDER BY logged_at DESC, segment DESC, seq DESC) = 1;

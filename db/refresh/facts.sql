@@ -94,7 +94,7 @@ WITH record AS (
         "size": "BIGINT", "unpacked_size": "BIGINT", "requires": ["VARCHAR"], "requires_python": "VARCHAR",
         "directml_name": "VARCHAR", "directml_version": "VARCHAR", "directml_size": "BIGINT",
         "directml_sha256": "VARCHAR", "native_name": "VARCHAR", "native_size": "BIGINT",
-        "native_sha256": "VARCHAR", "top_level": ["VARCHAR"], "operators": ["VARCHAR"],
+        "native_sha256": "VARCHAR", "top_level": ["VARCHAR"], "directml_build": "VARCHAR", "operators": ["VARCHAR"],
         "api": [{"name": "VARCHAR", "signature": "VARCHAR"}]}') AS w
     FROM event WHERE kind = 'wheel'
 )
@@ -105,7 +105,8 @@ QUALIFY row_number() OVER (
     PARTITION BY w.track, w.version, w.filename ORDER BY logged_at DESC, segment DESC, seq DESC) = 1;
 
 INSERT INTO wheel BY NAME
-SELECT w.* EXCLUDE (operators, api), logged_at FROM wheel_record;
+SELECT w.* EXCLUDE (operators, api) REPLACE (coalesce(w.directml_build, '') AS directml_build), logged_at
+FROM wheel_record;
 
 INSERT INTO wheel_operator BY NAME
 SELECT DISTINCT w.track, w.version, w.filename, unnest(w.operators) AS operator FROM wheel_record;
@@ -124,7 +125,8 @@ WITH record AS (
     SELECT logged_at, segment, seq, from_json(body, '{
         "recipe": "VARCHAR", "track": "VARCHAR", "version": "VARCHAR", "python": "VARCHAR",
         "requirements": ["VARCHAR"], "freeze": ["VARCHAR"], "hashes": ["VARCHAR"], "ready": "BOOLEAN",
-        "reason": "VARCHAR", "message": "VARCHAR", "size": "BIGINT", "seconds": "DOUBLE"}') AS e
+        "reason": "VARCHAR", "message": "VARCHAR", "size": "BIGINT", "seconds": "DOUBLE",
+        "wheel": "VARCHAR"}') AS e
     FROM event WHERE kind = 'environment'
 )
 SELECT
@@ -132,7 +134,8 @@ SELECT
     coalesce(e.requirements, []) AS requirements, coalesce(e."freeze", []) AS packages,
     coalesce(e.hashes, []) AS hashes, coalesce(e.ready, false) AS ready,
     coalesce(e.reason, '') AS reason, coalesce(e.message, '') AS message,
-    coalesce(e.size, 0) AS size, coalesce(e.seconds, 0) AS seconds, logged_at
+    coalesce(e.size, 0) AS size, coalesce(e.seconds, 0) AS seconds,
+    coalesce(e.wheel, '') AS wheel, logged_at
 FROM record
 WHERE e.recipe IS NOT NULL AND e.track IS NOT NULL AND e.version IS NOT NULL
 QUALIFY row_number() OVER (

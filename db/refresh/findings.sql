@@ -1,16 +1,21 @@
--- Fold the findings of each cell into a list for the judge: equal ones once, at the place of the latest, with
--- how often they were seen. What a list means is not decided here.
+-- Fold the findings of each cell into a text for the judge: the ids of the distinct findings, equal ones once, at
+-- the place of the latest, each with how often it was seen: "3x1 1x12". What a list means is not decided here.
+
+CREATE OR REPLACE TEMP TABLE seen AS
+SELECT
+    track, version, suite, case_id, adapter, machine, suite_digest, state, reason, message,
+    count(*) AS times, max(logged_at) AS last_at, max((logged_at, segment, seq)) AS place
+FROM observation /* narrow */
+GROUP BY ALL;
+
+CREATE OR REPLACE TEMP TABLE finding AS
+SELECT row_number() OVER () AS id, * FROM (SELECT DISTINCT state, reason, message FROM seen);
 
 CREATE OR REPLACE TEMP TABLE folded AS
-WITH finding AS (
-    SELECT
-        track, version, suite, case_id, adapter, machine, suite_digest, state, reason, message,
-        count(*) AS times, max(logged_at) AS last_at, max((logged_at, segment, seq)) AS place
-    FROM observation /* narrow */
-    GROUP BY ALL
-)
 SELECT
     track, version, suite, case_id, adapter, machine, suite_digest, max(last_at) AS last_at,
-    to_json(list({state: state, reason: reason, message: message, times: times} ORDER BY place))::VARCHAR AS findings
-FROM finding
+    string_agg(concat(id, 'x', times), ' ' ORDER BY place) AS findings
+FROM seen JOIN finding USING (state, reason, message)
 GROUP BY ALL;
+
+DROP TABLE seen;

@@ -50,7 +50,7 @@ def test_what_is_appended_is_read_back_in_order(tmp_path: Path) -> None:
 
 def test_a_line_has_its_number_its_moment_and_one_record(tmp_path: Path) -> None:
     line = json.loads(written(tmp_path, 1).read_text("utf-8"))
-    assert list(line) == ["seq", "at", "run_started"]
+    assert list(line) == ["run_started", "seq", "at"]
     assert line["at"].endswith("Z")
 
 
@@ -153,6 +153,28 @@ def test_after_a_full_disk_the_next_event_is_not_swallowed_by_the_half_line(
         monkeypatch.undo()
         journal.append(started(2))
     assert sorted(runs(tmp_path)) == ["run0", "run2"]
+
+
+@pytest.mark.parametrize("written", [1.0, 0.5])
+def test_an_interrupt_while_writing_leaves_no_number_twice_and_swallows_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: float
+) -> None:
+    write = os.write
+
+    def interrupted(fd: int, data: bytes) -> int:
+        write(fd, data[: int(len(data) * written)])
+        raise KeyboardInterrupt
+
+    with Journal(tmp_path) as journal:
+        journal.append(started(0))
+        monkeypatch.setattr(os, "write", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            journal.append(started(1))
+        monkeypatch.undo()
+        journal.append(started(2))
+    entries = list(journal.read())
+    assert len({(entry.segment, entry.seq) for entry in entries}) == len(entries)
+    assert sorted(runs(tmp_path)) == (["run0", "run1", "run2"] if written == 1 else ["run0", "run2"])
 
 
 def test_a_file_with_another_name_is_no_segment(tmp_path: Path) -> None:

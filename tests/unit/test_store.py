@@ -10,10 +10,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import msgspec
 import pytest
@@ -22,8 +22,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tracker import generations, lines, refresh
+from tracker.engine import engine
 from tracker.errors import StoreError, UsageError
-from tracker.journal import Journal, segments
+from tracker.journal import Journal, encode, line_of, segments
 from tracker.judge import JUDGE, find
 from tracker.model import (
     EVENT_NAMES,
@@ -49,7 +50,6 @@ from tracker.model import (
     WheelFacts,
 )
 from tracker.store import Store
-from tracker.views import DONE as STANDING
 
 NOW = datetime(2026, 12, 1, 9, tzinfo=UTC)
 CELL = Cell("torch-directml", "0.2.0.dev230426", "census", "census/kernels", "none", "box", "d1")
@@ -144,10 +144,16 @@ def value(store: Store, sql: str) -> Any:
 
 def test_an_observation_is_kept_whole(tmp_path: Path) -> None:
     store = home_with(tmp_path, replace(observation(SEGV), log="tail", attempt=3))
-    (row,) = store.query("observations_of", track=CELL.track, version=CELL.version, case_id=CELL.case)
-    assert (row["state"], row["reason"], row["judge"]) == ("crash", "sigsegv", JUDGE)
-    assert (row["started"], row["seconds"], row["attempt"], row["log"]) == (NOW, 1.5, 3, "tail")
-    assert msgspec.json.decode(row["outcome"], type=Outcome) == SEGV
+    assert store.sql("SELECT state, reason, judge FROM observation").rows == [("crash", "sigsegv", JUDGE)]
+    (row,) = store.sql("SELECT started, seconds, attempt, log, outcome FROM observation").rows
+    assert row[:4] == (NOW, 1.5, 3, "tail")
+    assert msgspec.json.decode(row[4], type=Outcome) == SEGV
+
+
+def test_what_an_observation_leaves_out_has_its_default(tmp_path: Path) -> None:
+    store = home_with(tmp_path, observation())
+    assert b"attempt" not in segments(tmp_path / "journal")[0].read_bytes()
+    assert store.sql("SELECT attempt, log, message FROM observation").rows == [(1, "", "")]
 
 
 def test_a_cell_with_two_outcomes_has_one_flaky_verdict(tmp_path: Path) -> None:
@@ -163,17 +169,13 @@ def test_only_the_latest_state_of_a_suite_is_shown_as_verdict(tmp_path: Path) ->
     assert value(store, "SELECT count(*) FROM verdict") == 2
 
 
-def test_a_cell_with_nothing_but_our_own_faults_is_not_done(tmp_path: Path) -> None:
-    stopped, failed = Outcome(Ending.CANCELLED), Outcome(Ending.NOT_STARTED)
+def test_what_is_known_of_a_cell_is_its_last_observation_in_its_environment(tmp_path: Path) -> None:
     store = home_with(
-        tmp_path,
-        observation(stopped),
-        observation(failed, case="a"),
-        observation(SEGV, case="b"),
-        observation(case="c"),
+        tmp_path, observation(SEGV), observation(SEGV), observation(), observation(SEGV, case="b")
     )
-    rows = store.query("cells_in_states", machine="box", states=[str(state) for state in STANDING])
-    assert [row["case_id"] for row in rows] == ["b", "c"]
+    rows = store.query("known_cells", track=CELL.track, machine="box")
+    told = [(row["case_id"], row["state"], row["attempts"]) for row in rows]
+    assert told == [("b", "crash", 1), ("census/kernels", "pass", 3)]
 
 
 def test_a_build_is_given_back_as_it_was_recorded(tmp_path: Path) -> None:
@@ -227,45 +229,102 @@ def test_a_build_that_was_never_measured_has_no_number_of_kernels(tmp_path: Path
     assert (row["kernels"], row["verdicts"], row["requires"]) == (None, {}, None)
 
 
-def test_wheel_facts_are_given_back_as_they_were_recorded(tmp_path: Path) -> None:
+SAMPLES: dict[Any, Any] = {
+    str: "text",
+    int: 7,
+    float: 1.5,
+    bool: True,
+    datetime: NOW,
+    Platform: Platform.WINDOWS,
+    str | None: "some",
+    int | None: 9,
+    tuple[str, ...]: ("a", "b"),
+    tuple[ApiEntry, ...]: (ApiEntry("f", "(x)"),),
+}
+
+
+def full(kind: type[Any], /, **given: Any) -> Any:
+    """Return a record of which every field differs from its default, so that a forgotten one is missed."""
+    hints = get_type_hints(kind)
+    values = {item.name: given.get(item.name, SAMPLES.get(hints[item.name])) for item in fields(kind)}
+    assert all(values[item.name] not in (item.default, None) for item in fields(kind))
+    return kind(**values)
+
+
+def test_every_field_of_a_wheel_is_given_back(tmp_path: Path) -> None:
+    facts = full(WheelFacts)
+    (row,) = home_with(tmp_path, facts).query("wheel_of", track=facts.track, version=facts.version)
+    assert msgspec.convert(row, WheelFacts) == facts
+
+
+def test_the_last_reading_of_a_wheel_counts(tmp_path: Path) -> None:
     facts = wheel("1", operators=("aten::a", "aten::b"), api=())
     (row,) = home_with(tmp_path, wheel("1"), facts).query("wheel_of", track=facts.track, version="1")
     assert msgspec.convert(row, WheelFacts) == facts
 
 
-def test_the_other_facts_are_kept(tmp_path: Path) -> None:
-    change = IndexChange("torch-directml", "1", IndexChangeKind.YANKED, "why")
-    box = Machine("f", "Linux", "6", "x86_64", "cpu", 2, 1 << 40, "absent")
-    store = home_with(tmp_path, change, box, environment("1"))
-    assert value(store, "SELECT subject FROM index_change") == "why"
-    assert value(store, "SELECT memory FROM machine") == 1 << 40
-    assert store.query("environments", track="torch-directml")[0]["recipe"] == "recipe1"
+def test_every_field_of_a_build_is_given_back(tmp_path: Path) -> None:
+    record = full(Build, files=(full(BuildFile), full(BuildFile, filename="other")))
+    assert home_with(tmp_path, record).known_builds(record.track) == [record]
 
 
-def test_the_last_poll_says_also_when_an_answer_was_usable(tmp_path: Path) -> None:
-    good, bad = PollResult("torch", "https://x", 3, 1), PollResult("torch", "https://x", 0, 0, error="down")
-    (row,) = home_with(tmp_path, good, bad).query("last_poll")
-    assert (row["error"], row["builds"]) == ("down", 0)
-    assert row["answered_at"] < row["polled_at"]
+@pytest.mark.parametrize(
+    ("record", "table"), [(full(EnvironmentFacts), "environment"), (full(Machine), "machine")]
+)
+def test_every_field_of_a_fact_is_kept(tmp_path: Path, record: Any, table: str) -> None:
+    answer = home_with(tmp_path, record).sql(f"FROM {table}")
+    row = dict(zip(answer.columns, answer.rows[0], strict=True))
+    # "freeze" is a word of SQL.
+    assert msgspec.convert({**row, "freeze": row.get("packages")}, type(record)) == record
+
+
+def test_what_a_poll_found_is_kept(tmp_path: Path) -> None:
+    store = home_with(tmp_path, full(IndexChange, kind=IndexChangeKind.YANKED), full(PollResult))
+    found = store.sql("SELECT track, version, kind, subject FROM index_change").rows
+    assert found == [("text", "text", "yanked", "text")]
+    (end,) = store.sql("SELECT * EXCLUDE (segment, seq, logged_at) FROM poll").rows
+    assert end == ("text", "text", 7, 7, True, "some", ["a", "b"])
 
 
 # --- the census ------------------------------------------------------------------------------------------
 
 
-def test_the_history_of_an_operator_tells_there_gone_and_unknown_apart(tmp_path: Path) -> None:
-    builds = [build(version, "a.whl") for version in ("1", "2", "3")]
-    store = home_with(tmp_path, *builds, census("1", "aten::a"), census("2", "aten::b"))
-    rows = store.query("operator_history", track="torch-directml", operator="a")
-    assert [(row["version"], row["registered"]) for row in rows] == [("1", True), ("2", False), ("3", None)]
+def two_machines(home: Path) -> Store:
+    more = census("1", "aten::a", "aten::b", "aten::c")
+    elsewhere = replace(more, cell=replace(more.cell, machine="z"))
+    return home_with(home, build("1", "a.whl"), census("1", "aten::a"), elsewhere)
 
 
-@pytest.mark.parametrize(
-    "name", ["native_layer_norm", "aten::native_layer_norm", "native\\_layer\\_%", "%layer%"]
-)
-def test_an_operator_is_found_by_name_with_or_without_prefix_or_by_pattern(tmp_path: Path, name: str) -> None:
-    store = home_with(tmp_path, census("1", "aten::native_layer_norm", "aten::x"))
-    rows = store.query("operator_history", track="torch-directml", operator=name.replace("\\", ""))
-    assert [row["operator"] for row in rows] == ["aten::native_layer_norm"]
+@pytest.mark.parametrize(("machine", "kernels"), [("box", 1), ("z", 3), ("unmeasured", 1), (None, 1)])
+def test_a_build_has_the_kernels_of_the_asking_machine_else_of_the_first(
+    tmp_path: Path, machine: str | None, kernels: int
+) -> None:
+    (row,) = two_machines(tmp_path).query("builds", machine=machine)
+    assert row["kernels"] == kernels
+
+
+def test_a_kernel_is_native_only_where_it_was_registered(tmp_path: Path) -> None:
+    store = two_machines(tmp_path)
+    rows = store.query("kernel_versions_by_machine", track=CELL.track)
+    assert [row["machine"] for row in rows if row["operator"] == "aten::c"] == ["z"]
+    (own,) = store.query("kernel_versions_by_machine", track=CELL.track, machine="box")
+    assert (own["operator"], own["dispatch_key"], own["versions"]) == ("aten::a", "PrivateUse1", ["1"])
+
+
+def test_a_new_census_of_one_build_leaves_the_others(tmp_path: Path) -> None:
+    store = home_with(tmp_path, census("1", "aten::a"), census("2", "aten::b"))
+    append(tmp_path, census("2", "aten::c"))
+    store.refresh()
+    kernels = store.sql("SELECT version, operator FROM kernel ORDER BY ALL").rows
+    assert kernels == [("1", "aten::a"), ("2", "aten::c")]
+
+
+def test_a_build_counts_its_cells_by_their_latest_state(tmp_path: Path) -> None:
+    store = home_with(tmp_path, observation(SEGV), observation(SEGV, case="b"), observation(version="2"))
+    append(tmp_path, observation(suite_digest="d2"))
+    store.refresh()
+    rows = store.sql("SELECT state, cells FROM build_state WHERE version <> '2' ORDER BY ALL").rows
+    assert rows == [("crash", 1), ("pass", 1)]
 
 
 def test_the_latest_passing_census_counts(tmp_path: Path) -> None:
@@ -356,10 +415,8 @@ JUNK = [b"", b"{", b"\0" * 9, b"[1]", b'{"seq":7,"at":"2026-12-01T09:00:00.00000
 JUNK += [b'{"seq":8,"at":"2026-12-01T09:00:00.000000Z","observation":{"run":"r"}}', b'{"seq":1} {"seq":2}']
 
 
-def line_of(seq: int, event: Event) -> bytes:
-    at = NOW + timedelta(seconds=seq % 3)
-    head = f'{{"seq":{seq},"at":"{at:%Y-%m-%dT%H:%M:%S.%f}Z","{EVENT_NAMES[type(event)]}":'
-    return head.encode() + msgspec.json.encode(event) + b"}"
+def line(seq: int, event: Event) -> bytes:
+    return line_of(seq, NOW + timedelta(seconds=seq % 3), EVENT_NAMES[type(event)], encode(event))
 
 
 journals = st.lists(
@@ -368,8 +425,9 @@ journals = st.lists(
 
 
 def segment_bytes(content: Sequence[Event | bytes]) -> bytes:
-    rows = (item if isinstance(item, bytes) else line_of(seq, item) for seq, item in enumerate(content, 1))
-    return b"".join(row + b"\n" for row in rows)
+    return b"".join(
+        item + b"\n" if isinstance(item, bytes) else line(seq, item) for seq, item in enumerate(content, 1)
+    )
 
 
 def segment_path(home: Path, number: int) -> Path:
@@ -495,6 +553,27 @@ def test_a_reader_works_while_another_process_refreshes_and_is_told(tmp_path: Pa
     assert value(reader, "SELECT count(*) FROM observation") == 2
 
 
+def test_a_writer_waits_and_is_refused_what_is_not_up_to_date(tmp_path: Path) -> None:
+    home_with(tmp_path, observation()).close()
+    append(tmp_path, observation(SEGV))
+    writer = Store(tmp_path)
+    with FileLock(tmp_path / "store" / "refresh.lock"), pytest.raises(StoreError, match="another process"):
+        writer.refresh(wait=0.1)
+    writer.refresh(wait=60)
+    assert value(writer, "SELECT count(*) FROM observation") == 2
+
+
+def test_a_question_with_nothing_new_opens_no_segment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = home_with(tmp_path, observation())
+    append(tmp_path, observation())
+    store.refresh()
+    monkeypatch.setattr(refresh, "whole_lines", lambda path, start: pytest.fail(f"{path} was opened"))
+    store.refresh()
+    assert not store.stale_reason
+
+
 def test_an_open_reader_sees_what_another_process_added(tmp_path: Path) -> None:
     reader = home_with(tmp_path, observation())
     append(tmp_path, observation(SEGV))
@@ -557,6 +636,21 @@ def test_without_any_database_a_failure_is_an_error(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(generations, "fill", full)
     with pytest.raises(StoreError, match="No space left"):
         Store(tmp_path).refresh()
+
+
+def test_a_disk_that_fills_in_the_database_leaves_the_one_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = home_with(tmp_path, observation())
+    append(tmp_path, observation())
+
+    def full(*_: object) -> None:
+        raise engine().IOException("Could not write: No space left on device")
+
+    monkeypatch.setattr(generations, "fill", full)
+    store.refresh()
+    assert "No space left" in store.stale_reason
+    assert files(tmp_path) == ["00000001.duckdb"]
 
 
 def test_killing_a_refresh_leaves_a_database_that_can_be_read(tmp_path: Path) -> None:
