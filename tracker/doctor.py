@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tracker.errors import TrackerError
+from tracker.errors import Stopped, TrackerError
 from tracker.home import Home
 from tracker.pythons import find_pythons
 from tracker.tools import tool_runner
 from tracker.trackfile import Track
 
 GB = 1 << 30
+PATH_BUDGET = 40
+"""Characters of a home folder that leave room for the longest names inside of torch on Windows."""
 
 
 class Health(StrEnum):
@@ -50,6 +52,8 @@ def examine(home: Home, track: Track) -> Iterator[Check]:
     for name, check in checks:
         try:
             yield check()
+        except Stopped:
+            raise
         except TrackerError as error:
             yield Check(name, Health.FAIL, error.message, error.hint or "")
         except OSError as error:
@@ -61,9 +65,24 @@ def _home(home: Home) -> Check:
     trial = home.folder / ".doctor"
     trial.write_bytes(b"")
     trial.unlink()
-    long = sys.platform == "win32" and len(str(home.folder)) > 40
+    long = sys.platform == "win32" and len(str(home.folder)) > PATH_BUDGET and not long_paths()
     hint = "a shorter DMLTRACK_HOME leaves room under Windows' limit of 260 characters" if long else ""
     return Check("home folder", Health.PASS, str(home.folder), hint)
+
+
+def long_paths() -> bool:
+    """Whether Windows lets programs that ask for it use paths of more than 260 characters."""
+    if sys.platform == "win32":
+        import winreg
+
+        try:
+            with winreg.OpenKey(
+                winreg.HKEY_LOCAL_MACHINE, r"SYSTEM\CurrentControlSet\Control\FileSystem"
+            ) as key:
+                return bool(winreg.QueryValueEx(key, "LongPathsEnabled")[0] == 1)
+        except OSError:
+            return False
+    return True
 
 
 def _disk(home: Home) -> Check:
@@ -75,7 +94,7 @@ def _disk(home: Home) -> Check:
 def _uv(home: Home) -> Check:
     from uv import find_uv_bin
 
-    code, output = tool_runner(home.folder)([find_uv_bin(), "--version"], 60)
+    code, output = tool_runner(home.folder, home.stop)([find_uv_bin(), "--version"], 60)
     return Check("uv", Health.PASS if code == 0 else Health.FAIL, output.strip() or "does not start")
 
 
@@ -96,6 +115,9 @@ def _index(home: Home, track: Track) -> Check:
 
 
 def _directx(home: Home) -> Check:
+    if sys.platform == "win32":
+        detail = "Windows has it; whether this machine's GPU computes with it, only a run can tell"
+        return Check("DirectX 12", Health.UNKNOWN, detail)
     if home.machine.directx == "real":
         return Check("DirectX 12", Health.PASS, "its libraries are here")
     return Check(

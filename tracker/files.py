@@ -102,7 +102,8 @@ def footprint(folder: Path) -> Footprint:
         except OSError:
             continue  # gone meanwhile
         known_by = (info.st_dev, info.st_ino) if info.st_ino else (entry.path,)
-        found[known_by] = info.st_blocks * 512 if hasattr(info, "st_blocks") else info.st_size
+        blocks = getattr(info, "st_blocks", None)
+        found[known_by] = info.st_size if blocks is None else blocks * 512
     return found
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
+import secrets
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
-from tracker.errors import OutsideError, UsageError
-from tracker.files import rename
+from tracker.errors import OutsideError, UsageError, WheelError
+from tracker.files import remove_tree, rename
 from tracker.home import Home
 from tracker.locate import locate
 from tracker.model import Build, BuildFile, Platform, WheelFacts
@@ -82,13 +82,24 @@ def stand_ins(home: Home, track: Track, platform: Platform) -> str:
 
 
 def _take_stand_ins(wheel: Path, inside: str, folder: Path) -> None:
-    """Copy the stand-ins out of a wheel. Their names are ours, not the archive's."""
-    aside = folder.with_name(f".{folder.name}-{os.getpid()}")
-    aside.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(wheel) as archive:
-        for name in STAND_INS:
-            (aside / name).write_bytes(archive.read(f"{inside}/{name}"))
-    rename(aside, folder)
+    """Copy the stand-ins out of a wheel. Their names are ours, not the archive's. Raises WheelError."""
+    aside = folder.with_name(f".{folder.name}-{secrets.token_hex(4)}")
+    try:
+        aside.mkdir(parents=True)
+        with zipfile.ZipFile(wheel) as archive:
+            for name in STAND_INS:
+                (aside / name).write_bytes(archive.read(f"{inside}/{name}"))
+        rename(aside, folder)
+    except (OSError, KeyError, zipfile.BadZipFile) as error:
+        # Another process may have been faster; its copy is the same.
+        if not folder.exists():
+            raise WheelError(
+                f"the stand-ins for DirectX can not be taken from {wheel.name}: {error}",
+                slug="no-stand-ins",
+                ours=True,
+            ) from error
+    finally:
+        remove_tree(aside)
 
 
 def wheels_on_record(home: Home, track: str, version: str) -> list[WheelFacts]:

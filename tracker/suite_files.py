@@ -11,6 +11,7 @@ import secrets
 import shutil
 from pathlib import Path
 
+from tracker.errors import OutsideError
 from tracker.files import remove_tree, rename
 
 SHIPPED = Path(__file__).resolve().parent.parent / "suites"
@@ -30,10 +31,13 @@ def hand_out(home: Path, source: Path = SHIPPED) -> Path:
     place = home / "suites" / digest_of(source)
     if not place.exists():
         aside = home / "suites" / f".{secrets.token_hex(4)}"
-        shutil.copytree(source, aside / "suites", ignore=shutil.ignore_patterns("__pycache__"))
         try:
+            shutil.copytree(source, aside / "suites", ignore=shutil.ignore_patterns("__pycache__"))
             rename(aside, place)
-        except OSError:
-            # Another process was faster; its copy is the same.
+        except OSError as error:
+            # Another process may have been faster; its copy is the same.
+            if not place.exists():
+                raise OutsideError(f"the suites can not be copied to {place}: {error}") from error
+        finally:
             remove_tree(aside)
     return place

@@ -97,7 +97,11 @@ def load_track(name: str, home: Path) -> Track:
     known = track_files(home)
     if name not in known:
         raise UsageError(f"there is no track '{name}'", hint=f"known tracks: {', '.join(sorted(known))}")
-    return parse_track(known[name].read_text("utf-8"), str(known[name]))
+    try:
+        text = known[name].read_text("utf-8-sig")  # editors on Windows begin a file with a mark
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{known[name]}: cannot be read: {error}") from None
+    return parse_track(text, str(known[name]))
 
 
 def track_files(home: Path) -> dict[str, Path]:

@@ -56,3 +56,8 @@ def test_pyenv_versions_are_found_in_their_folders_and_silent_ones_are_not(tmp_p
 def test_shims_are_taken_off_the_path() -> None:
     path = os.pathsep.join(["/usr/bin", "/home/x/.pyenv/shims", "/bin"])
     assert without_shims(path) == os.pathsep.join(["/usr/bin", "/bin"])
+
+
+def test_a_user_without_home_directory_has_no_pyenv(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    assert _from_pyenv({}) == []
