@@ -135,7 +135,10 @@ def home_folder(environ: Mapping[str, str] = os.environ) -> Path:
         return folder
     if sys.platform == "win32":
         return platformdirs.site_data_path("dmltrack", appauthor=False)
-    folder = platformdirs.user_data_path("dmltrack")
+    try:
+        folder = platformdirs.user_data_path("dmltrack")
+    except RuntimeError:
+        folder = Path()
     if not folder.is_absolute():
         raise UsageError(
             "this user has no home directory to keep anything in", hint="set DMLTRACK_HOME to a folder"

@@ -9,6 +9,7 @@ stand behind the last result are known to be written.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -68,10 +69,19 @@ def _alone(home: Home, wait: float) -> Iterator[None]:
     except filelock.Timeout:
         raise PollBusy(f"another poll is under way in {home.folder}", hint="try again in a moment") from None
     with lock:
-        home.store.refresh()
-        if home.store.stale_since:
-            raise PollBusy(f"what is known can not be brought up to date now: {home.store.stale_reason}")
+        _refresh(home, wait)
         yield
+
+
+def _refresh(home: Home, wait: float) -> None:
+    """Bring the database up to date; an old one would make known changes new again."""
+    end = time.monotonic() + wait
+    home.store.refresh()
+    while home.store.stale_since:
+        if time.monotonic() >= end:
+            raise PollBusy(f"what is known can not be brought up to date now: {home.store.stale_reason}")
+        time.sleep(0.1)
+        home.store.refresh()
 
 
 def _answer(home: Home, track: Track) -> IndexAnswer:

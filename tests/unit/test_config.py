@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
-import platformdirs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -132,8 +132,9 @@ def test_a_relative_home_folder_is_refused(value: str) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there the home folder is the machine's")
 def test_a_user_without_home_directory_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    unexpanded = Path("~/.local/share/dmltrack")
-    monkeypatch.setattr(platformdirs, "user_data_path", lambda *_: unexpanded)
+    for name in ("HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
     with pytest.raises(UsageError) as caught:
         home_folder({})
     assert "DMLTRACK_HOME" in str(caught.value.hint)

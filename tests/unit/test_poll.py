@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import filelock
@@ -165,14 +166,22 @@ def test_a_poll_that_waits_for_another_in_vain_says_so(
     assert planted.count() == 0
 
 
-def test_a_poll_does_not_begin_from_an_old_database(home: Home) -> None:
+def test_a_poll_does_not_begin_from_an_old_database(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     poll_here(home)
     home.journal.append(build("9.9"))
-    with (
-        filelock.FileLock(home.folder / "store" / "refresh.lock"),
-        pytest.raises(PollBusy, match="up to date"),
-    ):
+    monkeypatch.setattr("tracker.poll.LOCK_WAIT", 0.1)
+    refreshing = filelock.FileLock(home.folder / "store" / "refresh.lock")
+    with refreshing, pytest.raises(PollBusy, match="up to date"):
         poll_here(home)
+
+
+def test_a_poll_waits_for_a_refresh_that_takes_its_time(home: Home) -> None:
+    poll_here(home)
+    home.journal.append(build("9.9"))
+    refreshing = filelock.FileLock(home.folder / "store" / "refresh.lock", thread_local=False)
+    refreshing.acquire()
+    Timer(2.5, refreshing.release).start()
+    assert [change.version for change in poll_here(home).changes] == ["9.9"]
 
 
 def test_without_patience_an_index_that_fails_costs_one_try(tmp_path: Path, planted: PlantedIndex) -> None:
