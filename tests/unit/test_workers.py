@@ -11,6 +11,7 @@ import sys
 import textwrap
 import time
 from dataclasses import replace
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -425,6 +426,7 @@ def test_many_small_cases_share_one_worker_and_never_wait_for_their_logs(stage: 
 WHERE = "'uv python list' and ~/.pyenv/versions"
 
 
+@cache
 def pythons() -> dict[tuple[int, ...], str]:
     """Return the interpreters of this machine by their version."""
     command = ["uv", "python", "list", "--only-installed", "--output-format", "json", "--no-python-downloads"]
@@ -438,14 +440,11 @@ def pythons() -> dict[tuple[int, ...], str]:
     return found
 
 
-PYTHONS = pythons()
-
-
 @pytest.mark.parametrize("version", [(3, minor) for minor in range(8, 13)], ids=lambda v: f"3.{v[1]}")
 def test_the_worker_runs_on_every_python_that_a_build_needs(stage: Stage, version: tuple[int, int]) -> None:
-    if version not in PYTHONS:
+    if version not in pythons():
         pytest.skip(f"no Python 3.{version[1]} among those of {WHERE}")
-    stage.spec = replace(stage.spec, python=Path(PYTHONS[version]))
+    stage.spec = replace(stage.spec, python=Path(pythons()[version]))
     results = stage.play("passes", "raises", "warns", "returns_nonfinite", "exits", "closes_the_streams")
     endings = [result.outcome.ending.value for result in results.values()]
     assert endings == ["completed", "exception", "completed", "completed", "exception", "completed"]
