@@ -79,7 +79,10 @@ def measured(version: str, machine: str = "box", digest: str = "d1", **changes: 
     }
     facts |= changes
     facts["verdicts"] = {
-        key: (Cell("torch-directml", version, key[0].split("/")[0], *key, machine, digest), said)
-        for key, said in facts["verdicts"].items()
+        (case, adapter): (
+            Cell("torch-directml", version, case.split("/")[0], case, adapter, machine, digest),
+            said,
+        )
+        for (case, adapter), said in facts["verdicts"].items()
     }
     return Measured(**facts)

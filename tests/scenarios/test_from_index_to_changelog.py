@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ def two(world: World) -> World:
     return world
 
 
-def journal(world: World) -> list[dict[str, object]]:
+def journal(world: World) -> list[dict[str, Any]]:
     """Return the whole lines of the journal as they are at this moment."""
     files = sorted((world.home / "journal").glob("*.jsonl"))
     texts = [path.read_text("utf-8").rpartition("\n")[0] for path in files]
@@ -37,7 +38,7 @@ def journal(world: World) -> list[dict[str, object]]:
 
 def observed(world: World) -> list[tuple[str, str, int]]:
     rows = [line["observation"] for line in journal(world) if "observation" in line]
-    return [(r["cell"]["version"], r["cell"]["case"], r.get("attempt", 1)) for r in rows]  # type: ignore[index]
+    return [(r["cell"]["version"], r["cell"]["case"], r.get("attempt", 1)) for r in rows]
 
 
 def test_one_command_polls_installs_measures_and_tells_what_changed(two: World) -> None:
