@@ -52,7 +52,8 @@ class BuildRow:
 
 def build_rows(home: Home, track: Track) -> list[BuildRow]:
     """Return every known build of a track, oldest first."""
-    return [_build_row(row, track) for row in home.store.query("builds", track=track.name)]
+    rows = home.store.query("builds", track=track.name, machine=home.machine.fingerprint)
+    return [_build_row(row, track) for row in rows]
 
 
 def _build_row(row: dict[str, Any], track: Track) -> BuildRow:
@@ -199,14 +200,26 @@ def changelogs(home: Home, track: Track, texts: Sequence[str], *, everything: bo
 
 
 def operator_histories(home: Home, track: Track, name: str) -> list[OperatorHistory]:
-    """Return the history of each operator that a person may mean, per dispatch key."""
-    rows = home.store.query("kernel_versions", track=track.name)
+    """Return the history of each operator that a person may mean, per dispatch key, as one machine measured it.
+
+    That is the machine which measured most builds, of equal ones our own: a kernel of another system's wheel
+    must not count as native here.
+    """
+    measured: dict[str, set[str]] = {}
+    for row in home.store.query("census_of", track=track.name):
+        if row["case_id"] == "census/kernels":
+            measured.setdefault(row["machine"], set()).add(row["version"])
+    if not measured:
+        return []
+    own = home.machine.fingerprint
+    machine = max(measured, key=lambda where: (len(measured[where]), where == own, where))
+    rows = home.store.query("kernel_versions_by_machine", track=track.name, machine=machine)
     builds = [row["version"] for row in home.store.query("version_order", track=track.name)]
-    census = home.store.query("census_of", track=track.name)
-    measured = {row["version"] for row in census if row["case_id"] == "census/kernels"}
     wanted = set(matching(name, sorted({row["operator"] for row in rows})))
     return [
-        operator_history(row["operator"], row["dispatch_key"], builds, measured, set(row["versions"]))
+        operator_history(
+            row["operator"], row["dispatch_key"], builds, measured[machine], set(row["versions"])
+        )
         for row in rows
         if row["operator"] in wanted
     ]
