@@ -1,27 +1,30 @@
 """Measure how fast the database is made from a journal, and how fast it answers.
 
-    uv run python tests/benchmarks/rebuild.py --observations 1000000
+    uv run python tests/benchmarks/rebuild.py --observations 1000000 [--times 3] [--home FOLDER]
 
-Writes a synthetic journal (12 builds, 2 adapters, thousands of cases, a twentieth not passing) to a scratch
-folder, rebuilds, and prints what it took.
+Writes a synthetic journal (12 builds, 2 adapters, thousands of cases, a twentieth not passing), rebuilds, asks
+through the real command line, and prints what it took. Machines differ and are shared, so the least of several
+times counts, in processor time, beside a yardstick taken in turn with it: DuckDB only counting the JSON objects of
+the same files for the rebuild, a Python that does nothing for the commands.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import random
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import count, islice
 from pathlib import Path
 
-import msgspec
-
-from tracker.journal import SEGMENT_LIMIT, Journal
+from tracker.engine import engine
+from tracker.journal import MAX_LINE, SEGMENT_LIMIT, Journal, encode, line_of
 from tracker.judge import find
 from tracker.model import (
     EVENT_NAMES,
@@ -36,6 +39,7 @@ from tracker.model import (
 )
 from tracker.store import Store
 
+ROOT = Path(__file__).resolve().parents[2]
 START = datetime(2026, 1, 1, tzinfo=UTC)
 BUILDS = [f"0.2.{minor}.dev{240101 + minor}" for minor in range(12)]
 ADAPTERS = ["AMD Radeon RX 6800 XT", "NVIDIA GeForce RTX 3060"]
@@ -100,14 +104,13 @@ def events(number: int) -> Iterator[tuple[datetime, Event]]:
 def write_journal(folder: Path, number: int) -> int:
     """Write the journal in full segments, past ``Journal.append`` that would sync each; return its bytes."""
     folder.mkdir(parents=True)
-    encoder, lines = msgspec.json.Encoder(), events(number)
+    lines = events(number)
     total = 0
     for segment in count():
         size = 0
         with (folder / f"20260101T000000Z-{segment:08x}.jsonl").open("wb") as file:
             for seq, (at, record) in zip(count(1), lines, strict=False):
-                head = f'{{"seq":{seq},"at":"{at:%Y-%m-%dT%H:%M:%S.%f}Z","{EVENT_NAMES[type(record)]}":'
-                size += file.write(head.encode() + encoder.encode(record) + b"}\n")
+                size += file.write(line_of(seq, at, EVENT_NAMES[type(record)], encode(record)))
                 if size >= SEGMENT_LIMIT:
                     break
         total += size
@@ -116,56 +119,121 @@ def write_journal(folder: Path, number: int) -> int:
     return total
 
 
-def timed(label: str, action: object) -> float:
-    """Do an action, print its wall and processor time, and return the wall time."""
-    assert callable(action)
+def times(action: Callable[[], object]) -> tuple[float, float]:
+    """Do an action and return its seconds by the clock and by the processor."""
     wall, processor = time.perf_counter(), time.process_time()
     action()
-    took = time.perf_counter() - wall
-    print(f"{label:<44} {took * 1000:10,.0f} ms  ({time.process_time() - processor:,.1f} s processor)")
-    return took
+    return time.perf_counter() - wall, time.process_time() - processor
 
 
-QUERY = """
-from pathlib import Path
-from tracker.store import Store
-store = Store(Path({home!r}))
-store.refresh()
-store.query("operator_history", track="torch-directml", operator="op_7")
-"""
+def timed(label: str, action: Callable[[], object]) -> None:
+    """Do an action and print its times."""
+    wall, processor = times(action)
+    print(f"{label:<44} {wall * 1000:10,.0f} ms  ({processor * 1000:,.0f} ms processor)")
+
+
+def count_objects(journal: Path) -> None:
+    """Let the engine find every JSON object of the journal and do nothing with it: the yardstick."""
+    source = f"read_ndjson_objects('{journal}/*.jsonl', maximum_object_size={MAX_LINE})"
+    with engine().connect() as connection:
+        connection.execute(f"SELECT count(*) FROM {source}").fetchall()
+
+
+def rebuilds(store: Store, journal: Path, number: int, rounds: int) -> None:
+    """Rebuild a few times, each after the yardstick, and print the least times."""
+    yards, builds = [], []
+    for _ in range(rounds):
+        yards.append(times(lambda: count_objects(journal)))
+        builds.append(times(store.rebuild))
+    yard_wall, yard = (min(each) for each in zip(*yards, strict=True))
+    wall, processor = (min(each) for each in zip(*builds, strict=True))
+    print(f"rebuild, least of {rounds}: {wall:.1f} s, {processor:.1f} s processor, {number / wall:,.0f}/s")
+    print(f"yardstick (count the objects): {yard_wall:.1f} s, {yard:.1f} s processor")
+    print(f"rebuild / yardstick: {processor / yard:.1f} in processor time")
+
+
+def append(journal: Path, number: int) -> None:
+    """Append so many observations, as a process of its own would."""
+    with Journal(journal) as writer:
+        for _, record in islice(events(number), len(BUILDS), None):
+            writer.append(record)
+
+
+def many_segments(home: Path, number: int) -> None:
+    """Print what a question costs on a journal that so many processes have written to."""
+    (home / "journal").mkdir(parents=True)
+    (_, record), *_ = islice(events(1), len(BUILDS), None)
+    for segment in range(number):
+        path = home / "journal" / f"20260101T000000Z-{segment:08x}.jsonl"
+        path.write_bytes(line_of(1, START, EVENT_NAMES[type(record)], encode(record)))
+    store = Store(home)
+    timed(f"rebuild of {number:,} segments of a line", store.rebuild)
+    timed("first refresh with nothing new", store.refresh)
+    timed("second refresh with nothing new", store.refresh)
+    append(home / "journal", 1)
+    timed("refresh after one more", store.refresh)
+    store.close()
+
+
+COMMANDS = {
+    "python -c pass": ("-c", "pass"),
+    'python -c "import _duckdb"': ("-c", "import _duckdb"),
+    "dmltrack --help": ("-m", "tracker", "--help"),
+    "dmltrack ops": ("-m", "tracker", "ops", "op_7"),
+    "dmltrack changelog": ("-m", "tracker", "changelog", BUILDS[-2], BUILDS[-1]),
+    "dmltrack builds": ("-m", "tracker", "builds"),
+    "dmltrack explain": ("-m", "tracker", "explain", CASES[1000], "--build", BUILDS[6]),
+}
+
+
+def commands(home: Path, rounds: int) -> None:
+    """Print what each command takes, cold from the shell, in turn with an idle Python."""
+    took: dict[str, list[float]] = {label: [] for label in COMMANDS}
+    for _ in range(rounds):
+        for label, arguments in COMMANDS.items():
+            started = time.perf_counter()
+            environ = {**os.environ, "DMLTRACK_HOME": str(home)}
+            done = subprocess.run(
+                [sys.executable, *arguments], env=environ, cwd=ROOT, capture_output=True, check=False
+            )
+            took[label].append((time.perf_counter() - started) * 1000)
+            if done.returncode not in (0, 1, 5):
+                sys.exit(f"{label}: {done.stderr.decode(errors='replace')}")
+    for label, each in took.items():
+        print(f"{label:<30} median {statistics.median(each):6.0f} ms, least {min(each):6.0f} ms")
 
 
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else None)
     parser.add_argument("--observations", type=int, default=1_000_000)
-    number = parser.parse_args().observations
+    parser.add_argument("--times", type=int, default=3)
+    parser.add_argument("--segments", type=int, default=5_000)
+    parser.add_argument(
+        "--home", type=Path, help="a folder whose journal to measure; made where there is none"
+    )
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        home = Path(scratch)
-        size = write_journal(home / "journal", number)
-        print(f"journal {size / 1e6:,.0f} MB, {number:,} observations and as many attempts")
+        home = options.home or Path(scratch) / "home"
+        journal = home / "journal"
+        if not journal.is_dir():
+            write_journal(journal, options.observations)
+        size = sum(path.stat().st_size for path in journal.iterdir())
+        print(f"journal {size / 1e6:,.0f} MB, {options.observations:,} observations")
         store = Store(home)
-        took = timed("rebuild", store.rebuild)
-        print(f"{number / took:,.0f} observations/s")
+        rebuilds(store, journal, options.observations, options.times)
         (database,) = (home / "store").glob("*.duckdb")
         print(f"store {database.stat().st_size / 1e6:,.0f} MB")
-        with Journal(home / "journal") as journal:
-            for _, record in islice(events(1), len(BUILDS), None):
-                journal.append(record)
+        append(journal, 1)
         timed("refresh after one more observation", store.refresh)
         timed("refresh with nothing new", store.refresh)
-        store.close()
-        query = [sys.executable, "-c", QUERY.format(home=str(home))]
-        timed("new process, refresh, operator_history", lambda: subprocess.run(query, check=True))
-        timed("open, builds", lambda: Store(home).query("builds", track="torch-directml"))
         one = {"track": "torch-directml", "version": BUILDS[6]}
         timed("verdicts of a build", lambda: store.query("verdicts", **one))
-        case = {**one, "case_id": CASES[1000], "adapter": ADAPTERS[1]}
-        timed("observations of a cell", lambda: store.query("observations_of", **case))
-        timed(
-            "done cells of a machine", lambda: store.query("cells_in_states", machine="box", states=["pass"])
-        )
+        known = {"track": "torch-directml", "machine": "box"}
+        timed("known cells of a machine", lambda: store.query("known_cells", **known))
         store.close()
+        commands(home, 7)
+        many_segments(Path(scratch) / "many", options.segments)
 
 
 if __name__ == "__main__":

@@ -116,6 +116,28 @@ def environment(version: str) -> EnvironmentFacts:
     return EnvironmentFacts("torch-directml", version, f"recipe{version}", "3.10", ("torch",), ready=True)
 
 
+SAMPLES: dict[Any, Any] = {
+    str: "text",
+    int: 7,
+    float: 1.5,
+    bool: True,
+    datetime: NOW,
+    Platform: Platform.WINDOWS,
+    str | None: "some",
+    int | None: 9,
+    tuple[str, ...]: ("a", "b"),
+    tuple[ApiEntry, ...]: (ApiEntry("f", "(x)"),),
+}
+
+
+def full(kind: type[Any], /, **given: Any) -> Any:
+    """Return a record of which every field differs from its default, so that a forgotten one is missed."""
+    hints = get_type_hints(kind)
+    values = {item.name: given.get(item.name, SAMPLES.get(hints[item.name])) for item in fields(kind)}
+    assert all(values[item.name] not in (item.default, None) for item in fields(kind))
+    return kind(**values)
+
+
 def home_with(home: Path, *events: Event) -> Store:
     append(home, *events)
     store = Store(home)
@@ -154,6 +176,13 @@ def test_what_an_observation_leaves_out_has_its_default(tmp_path: Path) -> None:
     store = home_with(tmp_path, observation())
     assert b"attempt" not in segments(tmp_path / "journal")[0].read_bytes()
     assert store.sql("SELECT attempt, log, message FROM observation").rows == [(1, "", "")]
+
+
+@pytest.mark.parametrize("outcome", [DONE, full(Outcome, ending=Ending.EXITED)])
+def test_the_evidence_of_a_case_has_every_field_of_its_outcome(tmp_path: Path, outcome: Outcome) -> None:
+    store = home_with(tmp_path, observation(outcome))
+    (row,) = store.query("case_evidence", track=CELL.track, text=CELL.case)
+    assert msgspec.json.decode(row["outcome"]) == msgspec.json.decode(msgspec.json.encode(outcome))
 
 
 def test_a_cell_with_two_outcomes_has_one_flaky_verdict(tmp_path: Path) -> None:
@@ -227,28 +256,6 @@ def test_a_build_shows_what_its_wheels_and_verdicts_say(tmp_path: Path) -> None:
 def test_a_build_that_was_never_measured_has_no_number_of_kernels(tmp_path: Path) -> None:
     (row,) = home_with(tmp_path, build("1", "a.whl")).query("builds")
     assert (row["kernels"], row["verdicts"], row["requires"]) == (None, {}, None)
-
-
-SAMPLES: dict[Any, Any] = {
-    str: "text",
-    int: 7,
-    float: 1.5,
-    bool: True,
-    datetime: NOW,
-    Platform: Platform.WINDOWS,
-    str | None: "some",
-    int | None: 9,
-    tuple[str, ...]: ("a", "b"),
-    tuple[ApiEntry, ...]: (ApiEntry("f", "(x)"),),
-}
-
-
-def full(kind: type[Any], /, **given: Any) -> Any:
-    """Return a record of which every field differs from its default, so that a forgotten one is missed."""
-    hints = get_type_hints(kind)
-    values = {item.name: given.get(item.name, SAMPLES.get(hints[item.name])) for item in fields(kind)}
-    assert all(values[item.name] not in (item.default, None) for item in fields(kind))
-    return kind(**values)
 
 
 def test_every_field_of_a_wheel_is_given_back(tmp_path: Path) -> None:
