@@ -114,13 +114,14 @@ def slow(two: World) -> Path:
     return gate
 
 
-def at_the_gate(world: World) -> Sequence[str]:
-    """Return the cases of a build when a run has come to the one of the third build that waits."""
-    cases = world.planned(NEW)
+def at_the_gate(world: World) -> tuple[Path, subprocess.Popen[bytes], Sequence[str]]:
+    """Start a run of three builds; return the gate at which the third waits, the run, and a build's cases."""
+    gate, cases = slow(world), world.planned(NEW)
+    process = world.start("run", "all")
     # A result is known when the next case begins; the case that waits is the first to list the API.
     count = 2 * len(cases) + cases.index("census/api")
     assert eventually(lambda: len(observed(world)) >= count)
-    return cases
+    return gate, process, cases
 
 
 def interrupt(process: subprocess.Popen[bytes], how: str) -> None:
@@ -135,9 +136,7 @@ def interrupt(process: subprocess.Popen[bytes], how: str) -> None:
 
 @pytest.mark.parametrize("how", ["kill", "SIGINT", pytest.param("SIGTERM", marks=posix)])
 def test_a_run_that_was_stopped_goes_on_with_no_case_twice_and_none_lost(two: World, how: str) -> None:
-    gate = slow(two)
-    process = two.start("run", "all")
-    cases = at_the_gate(two)
+    gate, process, cases = at_the_gate(two)
     interrupt(process, how)
     _, err = process.communicate(timeout=60)
     if how != "kill":
@@ -150,9 +149,7 @@ def test_a_run_that_was_stopped_goes_on_with_no_case_twice_and_none_lost(two: Wo
 
 
 def test_two_runs_on_one_home_exclude_each_other(two: World) -> None:
-    gate = slow(two)
-    process = two.start("run", "all")
-    at_the_gate(two)
+    gate, process, _ = at_the_gate(two)
     answer = two.run("run", "all", code=3)
     assert f"another run is going on in {two.home} (process {process.pid}, since" in answer.err
     gate.touch()
@@ -161,9 +158,7 @@ def test_two_runs_on_one_home_exclude_each_other(two: World) -> None:
 
 
 def test_questions_are_answered_while_a_run_is_writing(two: World) -> None:
-    gate = slow(two)
-    process = two.start("run", "all")
-    at_the_gate(two)
+    gate, process, _ = at_the_gate(two)
     assert "native in 1.0.dev10, absent since 1.0.dev11" in two.run("ops", "lerp", code=0).out
     gate.touch()
     process.communicate(timeout=60)
@@ -200,7 +195,7 @@ def test_changelogs_come_as_text_markdown_and_json(two: World) -> None:
 
 def test_a_changelog_of_builds_never_measured_says_what_is_missing(two: World) -> None:
     two.run("poll", code=0)
-    assert f"kernels: no census of {OLD} on record" in two.run("changelog", NEW, code=0).out
+    assert "never measured" in two.run("changelog", NEW, code=0).out
 
 
 def test_ops_tells_since_when_an_operator_is_native(two: World) -> None:

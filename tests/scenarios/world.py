@@ -114,6 +114,7 @@ class World:
             "DMLTRACK_ENVIRONMENTS_PYTHONS": sys.executable,
             "DMLTRACK_ENVIRONMENTS_MIN_FREE_GB": "0.1",
             "DMLTRACK_INDEX_RETRIES": "0",
+            "PYTHONIOENCODING": "utf-8",
             "UV_CACHE_DIR": str(self.folder / "uv-cache"),
             **self.environ,
         }
@@ -150,7 +151,7 @@ class World:
 
     def planned(self, *builds: str) -> list[str]:
         """Return the cases that a run of one build has on this machine: with DirectX there are more."""
-        plan = self.run("run", *builds, "--again", "--plan", "--json", "--offline", code=0).data
+        plan = self.run("run", *builds, "--again", "--plan", "--json", code=0).data
         return [str(case) for case in plan["work"][0]["cases"]]
 
     def states(self) -> dict[tuple[str, str], str]:

@@ -157,7 +157,7 @@ def test_the_import_says_what_was_imported(census: Census) -> None:
     assert measures["module"] == str(census.spec.suites / "planted_build/__init__.py")
     assert measures["torch"] == {"version": "9.9", "path": str(census.spec.suites / "torch/__init__.py")}
     assert measures["version"] is None
-    assert 0 < measures["seconds"] < 1
+    assert 0 < measures["seconds"] < 20
 
 
 def test_the_api_is_its_public_names_with_signatures_free_of_addresses(census: Census) -> None:

@@ -29,7 +29,7 @@ BUILDS = {
         import signal
         for number in (signal.SIGINT, signal.SIGTERM): signal.signal(number, signal.SIG_IGN)
     """,
-    "moves away": "import os, shutil; here = os.getcwd(); os.chdir('/'); shutil.rmtree(here)",
+    "moves away": "import os, shutil; here = os.getcwd(); os.chdir('/'); shutil.rmtree(here, True)",
     "leaves a thread": "import threading, time; threading.Thread(target=time.sleep, args=(600,)).start()",
     "speaks like a worker": """
         import sys

@@ -115,7 +115,7 @@ def test_a_program_that_is_not_there_is_not_started() -> None:
 def test_a_program_is_ended_at_its_time_limit() -> None:
     ended = python("import time; time.sleep(600)", Limits(seconds=0.3))
     assert (ended.cause, ended.exit_code) == (Cause.TIMEOUT, None)
-    assert ended.seconds < 5
+    assert ended.seconds < 10
 
 
 def test_a_program_is_ended_at_its_memory_limit() -> None:
@@ -137,7 +137,7 @@ def test_memory_is_that_of_the_whole_tree() -> None:
 
 
 def test_endless_output_takes_fixed_room() -> None:
-    ended = python("while True: print('spam')", Limits(seconds=0.5, log=1000))
+    ended = python("while True: print('spam')", Limits(seconds=2, log=1000))
     assert ended.dropped > 100_000
     assert len(ended.log) < 2200
 
@@ -173,7 +173,7 @@ def test_a_grandchild_with_a_session_of_its_own_is_killed(hang: bool) -> None:
         print(os.read(read, 20).decode(), flush=True)
         time.sleep(600 if {hang} else 0)
     """
-    ended = python(code, Limits(seconds=1))
+    ended = python(code, Limits(seconds=2))
     assert gone(int(ended.log), seconds=0.5)
     assert ended.undead == ()
 

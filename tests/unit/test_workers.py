@@ -98,7 +98,7 @@ def test_a_case_sends_measures_seconds_and_its_own_output(stage: Stage) -> None:
     assert result.outcome == Outcome(Ending.COMPLETED)
     assert result.measures["value"] == 2.5
     assert result.log == "out of a passing case\n"
-    assert 0 <= result.seconds < 1
+    assert 0 <= result.seconds < LIMITS.case_timeout
 
 
 def test_an_exception_comes_with_type_message_and_traceback(stage: Stage) -> None:
@@ -201,7 +201,7 @@ def test_a_case_that_hangs_is_ended_and_its_stack_is_kept(stage: Stage) -> None:
 def test_a_case_has_a_time_limit_of_its_own(stage: Stage) -> None:
     result = stage.play(replace(planted("sleeps"), timeout=0.3))["sleeps"]
     assert result.outcome.error_message == "no result within 0.3 s"
-    assert 0.3 <= result.seconds < 3
+    assert 0.3 <= result.seconds < 10
 
 
 def test_a_case_that_grows_past_the_memory_limit_is_ended(stage: Stage) -> None:
