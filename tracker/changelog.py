@@ -207,7 +207,7 @@ def _unknown(old: BuildView, new: BuildView, machine: str) -> list[str]:
     reasons: list[str] = []
     unmeasured = [view.version for view in (old, new) if not view.measured]
     if unmeasured:
-        reasons.append(f"kernels, Python API, verdicts: {' and '.join(unmeasured)} was never measured")
+        reasons.append(f"kernels, Python API, verdicts: never measured for {' and '.join(unmeasured)}")
     elif not machine:
         reasons.append("kernels, Python API, verdicts: no machine has measured both builds")
     for view in (old, new) if machine else ():

@@ -160,8 +160,9 @@ class Lines:
         return f"; about {console.duration(spent / self._cells * rest)} left"
 
     def _line(self, text: str) -> None:
-        clear = "\r\x1b[K" if sys.stderr.isatty() else ""
-        print(f"{clear}{console.clean(text)}", file=sys.stderr, flush=True)
+        if sys.stderr.isatty():
+            print("\r\x1b[K", end="", file=sys.stderr)
+        console.note(text)
 
 
 def conclude(prepared: Prepared, result: Result, wish: Wish) -> None:

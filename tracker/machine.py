@@ -97,11 +97,12 @@ def _cpu() -> str:
 
 def _memory() -> int:
     """Return the bytes of memory; a question needs this machine's name, so nothing slow is imported on POSIX."""
-    if sys.platform != "win32":
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    import psutil
+    if sys.platform == "win32":
+        import psutil
 
-    return int(psutil.virtual_memory().total)
+        return int(psutil.virtual_memory().total)
+    else:  # noqa: RET505 - the type checker looks at one branch per system
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _own_version() -> str:
