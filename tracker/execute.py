@@ -56,8 +56,6 @@ from tracker.workers import (
 )
 
 RUN_FILE = "run.json"
-UNDEAD = "undead"
-"""The error type of a case whose process would not die."""
 
 
 class Reporter(Protocol):
@@ -278,7 +276,7 @@ class Executor:
         for result in run_cases(spec, cases, limits, stop=self._stop, isolate=attempt > 1):
             if result.outcome.ending is Ending.CANCELLED:
                 return  # it will be run again; an attempt that we broke off says nothing
-            self.halted |= result.outcome.error_type == UNDEAD
+            self.halted |= result.undead
             yield by_id[result.case], self._observe(cells[result.case], recipe, result, attempt)
 
     def _stop(self) -> bool:
@@ -341,6 +339,7 @@ def observe(run: str, cell: Cell, recipe: str, result: CaseResult, attempt: int)
         measures=result.measures,
         log=result.log,
         attempt=attempt,
+        peak_memory=result.peak_memory,
     )
 
 

@@ -302,6 +302,8 @@ class Observation:
     measures: dict[str, Any] = field(default_factory=dict)
     log: str = ""
     attempt: int = 1
+    peak_memory: int = 0
+    """Most bytes that the worker's process tree had taken by then."""
 
 
 @dataclass(frozen=True, slots=True)
