@@ -276,7 +276,7 @@ class Executor:
         for result in run_cases(spec, cases, limits, stop=self._stop, isolate=attempt > 1):
             if result.outcome.ending is Ending.CANCELLED:
                 return  # it will be run again; an attempt that we broke off says nothing
-            self.halted |= result.undead
+            self.halted |= bool(result.undead)
             yield by_id[result.case], self._observe(cells[result.case], recipe, result, attempt)
 
     def _stop(self) -> bool:
