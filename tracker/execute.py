@@ -19,7 +19,7 @@ import msgspec
 
 from tracker import judge
 from tracker.environments import Environment, Environments, Recipe
-from tracker.errors import EnvironmentProblem, Stopped, WheelError
+from tracker.errors import EnvironmentProblem, IndexProblem, Stopped, WheelError
 from tracker.files import remove_tree
 from tracker.home import Home
 from tracker.inspection import facts_of, stand_ins
@@ -146,12 +146,13 @@ class Executor:
             recipe = self._recipe(work.build, python, file, wheel.requires if wheel else ())
             facts = recipe.facts()
             environment = self._environment(recipe, python)
+            variables = self._worker_environment(environment)
         except EnvironmentProblem as problem:
             self._no_environment(work, facts, problem)
         except Stopped:
             return  # the run ends, and nothing of what was under way is kept
         else:
-            self._run_cases(work, environment)
+            self._run_cases(work, environment, variables)
 
     # -- wheels and environment -------------------------------------------------------------------------------
 
@@ -250,13 +251,13 @@ class Executor:
 
     # -- cases ------------------------------------------------------------------------------------------------
 
-    def _run_cases(self, work: BuildPlan, environment: Environment) -> None:
+    def _run_cases(self, work: BuildPlan, environment: Environment, variables: dict[str, str]) -> None:
         """Run the cases of a build; what did not pass runs once more, alone in a fresh process."""
         folder = self.home.folder / "runs" / self.job.run / work.build.version
         cases = (*work.cases, *work.alone)
         cells = {case.id: cell_of(work.build, case, self.job.host, self.job.digests) for case in cases}
         recipe = environment.facts.recipe
-        spec = self._spec(work.build, environment, folder / "1")
+        spec = self._spec(work.build, environment, variables, folder / "1")
         keep(spec.folder, Kept(self.job.run, recipe, tuple(cells.values()), 1))
         suspects = [
             case
@@ -282,7 +283,9 @@ class Executor:
     def _stop(self) -> bool:
         return self.home.stop() or self.halted
 
-    def _spec(self, build: Build, environment: Environment, folder: Path) -> WorkerSpec:
+    def _spec(
+        self, build: Build, environment: Environment, variables: dict[str, str], folder: Path
+    ) -> WorkerSpec:
         track = self.job.track
         request = {
             "name": track.name,
@@ -299,11 +302,11 @@ class Executor:
             folder=folder,
             track=request,
             directx=self.job.host.directx,
-            env=self._worker_environment(environment),
+            env=variables,
         )
 
     def _worker_environment(self, environment: Environment) -> dict[str, str]:
-        """Return all that a worker sees of the host's environment.
+        """Return all that a worker sees of the host's environment; raises EnvironmentProblem.
 
         Its HOME is a folder of ours, so that what libraries keep there is neither lost nor the user's.
         """
@@ -313,7 +316,10 @@ class Executor:
         if os.name == "nt":
             return result
         directx, given = self.job.host.directx, extra.get("LD_LIBRARY_PATH", "")
-        where = stand_ins(self.home, self.job.track, this_platform()) if directx != "real" else ""
+        try:
+            where = stand_ins(self.home, self.job.track, this_platform()) if directx != "real" else ""
+        except (WheelError, IndexProblem) as error:
+            raise EnvironmentProblem(error.message, slug="no-stand-ins", ours=True) from error
         path = library_path(environment.site_packages, directx, given, where)
         return {**result, "LD_LIBRARY_PATH": path} if path else result
 
