@@ -369,4 +369,4 @@ EVENT_NAMES: Mapping[type[Any], str] = {
     RunStarted: "run_started",
     RunFinished: "run_finished",
 }
-"""The key under which each record stands in a journal line, ``{"seq": 7, "at": "...", "<name>": {...}}``."""
+"""The key under which each record stands in a journal line, ``{"<name>": {...}, "seq": 7, "at": "..."}``."""

@@ -34,6 +34,9 @@ from tracker.views import Views, build_changes, cells_of_run, known_cells, outda
 
 DEFAULT_TRACK = "torch-directml"
 
+FRESH_WAIT = 120.0
+"""Seconds to wait for another process's refresh: what runs is never decided by an old state of the database."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wish:
@@ -113,6 +116,7 @@ def _who(holder: Path) -> str:
 def prepare(home: Home, wish: Wish) -> Prepared:
     """Return what a run would do; the caller holds the lock."""
     track = home.track(wish.track)
+    home.store.refresh(FRESH_WAIT)
     suites_folder = hand_out(home.folder)
     suites = chosen_suites(matrix.load_suites(suites_folder / "suites"), wish.suites)
     notes = [f"took over {saved} results of an interrupted run"] if (saved := _salvage(home)) else []
@@ -148,7 +152,7 @@ def _salvage(home: Home) -> int:
     if not (home.folder / "runs").exists():
         return 0
     saved = take_over(home, cache(lambda run: cells_of_run(home, run)))
-    home.store.refresh()
+    home.store.refresh(FRESH_WAIT)
     return saved
 
 
