@@ -16,7 +16,7 @@ import typer
 
 from tracker import console
 from tracker.config import home_folder
-from tracker.errors import Exit, TrackerError, UsageError
+from tracker.errors import Exit, OutsideError, TrackerError, UsageError
 from tracker.home import Home
 
 app = typer.Typer(
@@ -46,7 +46,10 @@ def options(
 ) -> None:
     """Look at every torch-directml build: measure it, compare it, answer for it."""
     if home is not None:
-        os.environ["DMLTRACK_HOME"] = str(home.expanduser().absolute())
+        try:
+            os.environ["DMLTRACK_HOME"] = str(home.expanduser().absolute())
+        except RuntimeError as error:
+            raise UsageError(f"--home: {error}") from None
 
 
 @app.command()
@@ -315,6 +318,13 @@ def _run(arguments: list[str]) -> int:
         return error.exit_code
     except BrokenPipeError:
         return Exit.INTERRUPTED  # who was to read of the progress is gone
+    except OSError as error:
+        # A full disk, a read-only home, a file where a folder should be: the host's trouble, not a fault of ours.
+        trouble = OutsideError(
+            str(error), hint="look at the home folder and the room on its disk: dmltrack doctor"
+        )
+        console.show_error(trouble)
+        return trouble.exit_code
     except Exception as error:
         return _internal(error)
     return Exit.OK

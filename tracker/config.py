@@ -237,6 +237,16 @@ def _is_address(url: str) -> bool:
     return plain and parts.scheme in ("http", "https") and bool(parts.hostname) and port != 0
 
 
+_RANGES = (
+    ("worker", "timeout_factor", 0.001, 1000.0),
+    ("worker", "case_timeout", 0.1, 1e7),
+    ("worker", "start_timeout", 0.1, 1e7),
+    ("worker", "memory_gb", 0.0, 1e6),
+    ("environments", "install_timeout", 1.0, 1e7),
+)
+"""Settings that make every case fail, or overflow, outside of these limits."""
+
+
 def _check(settings: Settings) -> None:
     """Refuse values that have the right type and make no sense."""
     for name, url in [("url", settings.index.url), *(("mirrors", url) for url in settings.index.mirrors)]:
@@ -247,3 +257,7 @@ def _check(settings: Settings) -> None:
         value = getattr(getattr(settings, section), key)
         if isinstance(value, (int, float)) and not isinstance(value, bool) and not 0 <= value < float("inf"):
             raise UsageError(f"{section}.{key} must be a number from 0 up, not {value}")
+    for section, key, least, most in _RANGES:
+        value = getattr(getattr(settings, section), key)
+        if not least <= value <= most:
+            raise UsageError(f"{section}.{key} must lie between {least:g} and {most:g}, not {value:g}")

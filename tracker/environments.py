@@ -30,6 +30,7 @@ from tracker.model import EnvironmentFacts, Platform
 from tracker.tools import RunTool
 from tracker.trackfile import Library
 from tracker.uv_output import UNREACHABLE, classify, uv_reason
+from tracker.versions import parse
 
 MARKER = "dmltrack-environment.json"
 LOCK = "requirements.lock"
@@ -336,7 +337,9 @@ def _verify(
             slug="wrong-python",
             ours=True,
         )
-    if version != recipe.version:
+    if not isinstance(version, str) or (parse(version) or version) != (
+        parse(recipe.version) or recipe.version
+    ):
         return EnvironmentProblem(
             f"{recipe.package} {recipe.version} was installed, but the environment has {version or 'none'}",
             slug="wrong-version",

@@ -21,7 +21,7 @@ from tracker import judge
 from tracker.environments import Environment, Environments, Recipe
 from tracker.errors import EnvironmentProblem, IndexProblem, Stopped, WheelError
 from tracker.files import remove_tree
-from tracker.home import Home
+from tracker.home import FRESH_WAIT, Home
 from tracker.inspection import facts_of, stand_ins
 from tracker.machine import library_folders, this_platform
 from tracker.matrix import Case
@@ -133,7 +133,8 @@ class Executor:
         journal.append(RunFinished(self.job.run, dict(self.counts), interrupted=self.home.stop()))
         # Only now: after an error or a second interrupt the next run takes over what lies there.
         remove_tree(self.home.folder / "runs")
-        self.home.store.refresh()
+        # What a run comes to must not be told from what was known before it.
+        self.home.store.refresh(FRESH_WAIT)
         return self.counts
 
     def _build(self, work: BuildPlan) -> None:

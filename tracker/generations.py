@@ -34,6 +34,8 @@ _LOCKED: dict[str, Any] = {
     "enable_external_access": "false",
     "python_enable_replacements": "false",
     "lock_configuration": "true",
+    # A folder for temporary files would be one that a query may write to.
+    "temp_directory": "",
 }
 
 

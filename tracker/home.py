@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from tracker.trackfile import Track
 
 
+FRESH_WAIT = 120.0
+"""Seconds to wait for another process's refresh: what runs is never decided by an old state of the database."""
+
+
 class Home:
     """The parts of one home folder."""
 

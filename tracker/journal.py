@@ -174,7 +174,7 @@ def segments(folder: Path) -> list[Path]:
     """
     if not folder.is_dir():
         return []
-    found = (path for path in folder.iterdir() if _NAME.fullmatch(path.name))
+    found = (path for path in folder.iterdir() if _NAME.fullmatch(path.name) and path.is_file())
     return sorted(found, key=lambda path: path.name)
 
 

@@ -29,9 +29,8 @@ def locate(text: str, builds: Sequence[Build]) -> Build:
     if text.lower() in ends:
         return ordered(builds)[ends[text.lower()]]
     wanted = parse(text)
-    exact = [
-        build for build in builds if build.version == text or (wanted and parse(build.version) == wanted)
-    ]
+    written = [build for build in builds if build.version == text]
+    exact = written or [build for build in builds if wanted and parse(build.version) == wanted]
     hits = exact or [build for build in builds if text and build.version.endswith(text)]
     if len(hits) == 1:
         return hits[0]

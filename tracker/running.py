@@ -19,9 +19,9 @@ from pathlib import Path
 from tracker import matrix
 from tracker.changelog import Changelog, pairs
 from tracker.changes import ChangeKind
-from tracker.errors import Exit, HomeBusy, IndexProblem, UsageError
+from tracker.errors import Exit, HomeBusy, IndexProblem, OutsideError, UsageError
 from tracker.execute import Executor, Job, Reporter, requirements_of, take_over
-from tracker.home import Home
+from tracker.home import FRESH_WAIT, Home
 from tracker.locate import predecessor, select
 from tracker.matrix import Suite
 from tracker.model import Build, Cell, State
@@ -33,9 +33,6 @@ from tracker.trackfile import Track
 from tracker.views import Views, build_changes, cells_of_run, known_cells, outdated_environments, states_of
 
 DEFAULT_TRACK = "torch-directml"
-
-FRESH_WAIT = 120.0
-"""Seconds to wait for another process's refresh: what runs is never decided by an old state of the database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +120,10 @@ def prepare(home: Home, wish: Wish) -> Prepared:
     notes += _ask_index(home, track, wish)
     known = home.builds(track.name)
     listed = [build for build in known if build.files]
+    if not listed:
+        raise OutsideError(
+            f"the index lists no build of {track.package}", hint="check index.url with 'dmltrack config'"
+        )
     builds = select(wish.builds, listed, withdrawn=track.yanked)
     if not builds:
         raise UsageError(
@@ -173,7 +174,7 @@ def _ask_index(home: Home, track: Track, wish: Wish) -> list[str]:
 def chosen_suites(suites: Sequence[Suite], names: Sequence[str]) -> list[Suite]:
     """Return the suites of these names; raises UsageError for one that does not exist."""
     known = {suite.name: suite for suite in suites}
-    if list(names) == ["all"]:
+    if "all" in names:
         return list(suites)
     for name in names:
         if name not in known:

@@ -170,10 +170,16 @@ def _answer(cursor: DuckDBPyConnection, sql: str, parameters: Mapping[str, objec
     statements = cursor.extract_statements(sql)
     if not statements:
         raise UsageError("the SQL is empty", hint="Try: SELECT version FROM build ORDER BY uploaded")
-    for statement in statements:
-        cursor.execute(
-            statement, None if parameters is None else _given(parameters, statement.named_parameters)
-        )
+    try:
+        for statement in statements:
+            cursor.execute(
+                statement, None if parameters is None else _given(parameters, statement.named_parameters)
+            )
+    except RuntimeError as error:
+        # How the engine reports an interrupt of the person who waits.
+        if "interrupted" in str(error).lower():
+            raise KeyboardInterrupt from None
+        raise
     columns = tuple(column[0] for column in cursor.description or ())
     return Answer(columns, [tuple(map(_aware, row)) for row in cursor.fetchall()])
 

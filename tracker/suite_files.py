@@ -29,6 +29,9 @@ def digest_of(folder: Path) -> str:
 def hand_out(home: Path, source: Path = SHIPPED) -> Path:
     """Return the folder that holds this state of the suites as ``suites``, making the copy when needed."""
     place = home / "suites" / digest_of(source)
+    if place.exists() and digest_of(place / "suites") != place.name:
+        # Somebody changed the copy, or lost a file of it: results must not bear its name.
+        remove_tree(place)
     if not place.exists():
         aside = home / "suites" / f".{secrets.token_hex(4)}"
         try:

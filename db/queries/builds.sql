@@ -30,7 +30,9 @@ kernels AS (
 SELECT
     b.track, b.version, b.uploaded, b.yanked, b.yank_reason, b.gone, b.files,
     coalesce(list_transform(
-        list_sort(list_transform(p.pythons, lambda v: list_transform(string_split(v, '.'), lambda n: TRY_CAST(n AS INTEGER)))),
+        list_sort(list_transform(
+            list_filter(p.pythons, lambda v: regexp_full_match(v, '\d{1,3}(\.\d{1,3})*')),
+            lambda v: list_transform(string_split(v, '.'), lambda n: CAST(n AS INTEGER)))),
         lambda v: array_to_string(v, '.')), []) AS pythons,
     coalesce(win.requires, linux.requires, other.requires) AS requires,
     win.requires AS win_requires, linux.requires AS linux_requires,

@@ -93,6 +93,29 @@ def test_withdrawn_builds_are_named_as_left_out(world: World) -> None:
     assert "left out: 2.0: withdrawn from the index (broken wheels); name it to run it" in answer.err
 
 
+def test_a_run_whose_results_can_not_be_looked_at_is_not_green(world: World) -> None:
+    world.plant("1.0", module())
+    world.run("run", "1.0", code=0)
+    shutil.rmtree(world.home / "store")
+    (world.home / "store").write_text("in the way")
+    answer = world.run("run", "1.0", "--again", code=3)
+    assert answer.err.count("error:") == 1 and "Traceback" not in answer.err
+
+
+def test_a_file_name_for_no_python_of_ours_takes_no_listing_down(world: World) -> None:
+    world.plant("1.0", module())["filename"] = "planted-1.0-py2.py3-none-any.whl"
+    world.run("poll", code=0)
+    assert world.run("builds", code=0).out.splitlines()[1].startswith("1.0")
+
+
+def test_suite_files_that_were_changed_in_the_home_are_made_anew(world: World) -> None:
+    world.plant("1.0", module())
+    world.run("run", "1.0", code=0)
+    [worker] = (world.home / "suites").glob("*/suites/worker.py")
+    worker.unlink()
+    assert "3 pass" in world.run("run", "1.0", "--again", code=0).err
+
+
 @pytest.mark.parametrize(
     ("wish", "command"),
     [

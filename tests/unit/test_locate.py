@@ -61,6 +61,11 @@ def test_an_unknown_build_is_one_clear_error_with_what_is_known() -> None:
     assert "0.2.5.dev240914" in str(caught.value.hint)
 
 
+def test_of_two_spellings_of_a_version_the_one_that_was_typed_is_meant() -> None:
+    builds = [build("1.0"), build("1.0.0")]
+    assert [locate(text, builds).version for text in ("1.0", "1.0.0")] == ["1.0", "1.0.0"]
+
+
 def test_an_empty_text_fits_nothing() -> None:
     with pytest.raises(UsageError):
         locate("", BUILDS)
