@@ -125,14 +125,14 @@ def home_folder(environ: Mapping[str, str] = os.environ) -> Path:
     that tools have been seen to stumble over (a path is there limited to 260 characters). Raises UsageError
     where there is no such place, or a relative one: a service started elsewhere would have another home.
     """
-    import platformdirs
-
     named = environ.get("DMLTRACK_HOME", "").strip()
     if named:
         folder = Path(os.path.expanduser(named))  # noqa: PTH111 - it leaves alone what it can not expand
         if not folder.is_absolute():
             raise UsageError(f"DMLTRACK_HOME is not an absolute path: '{named}'")
         return folder
+    import platformdirs
+
     if sys.platform == "win32":
         return platformdirs.site_data_path("dmltrack", appauthor=False)
     try:

@@ -67,6 +67,13 @@ class Home:
 
         return this_machine(self.loaded.settings.worker.environment)
 
+    @cached_property
+    def fingerprint(self) -> str:
+        """This host's fingerprint, which is told sooner than all of its facts."""
+        from tracker.machine import own_fingerprint
+
+        return own_fingerprint(self.loaded.settings.worker.environment)
+
     def track(self, name: str) -> Track:
         """Return a track; raises UsageError when there is none of that name."""
         from tracker.trackfile import load_track

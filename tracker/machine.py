@@ -10,7 +10,6 @@ import os
 import platform
 import sys
 from collections.abc import Iterable, Mapping
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from tracker.model import Machine, Platform
@@ -24,10 +23,14 @@ def this_platform() -> Platform:
     return Platform.WINDOWS if sys.platform == "win32" else Platform.LINUX
 
 
-def this_machine(worker_environment: Mapping[str, str]) -> Machine:
-    """Return the facts of this host; the workers' extra variables may say where DirectX is."""
+def own_fingerprint(worker_environment: Mapping[str, str]) -> str:
+    """Return this host's fingerprint alone: all that a question needs of it."""
+    return fingerprint(_facts(worker_environment))
+
+
+def _facts(worker_environment: Mapping[str, str]) -> dict[str, str]:
     system, release = _system()
-    facts = {
+    return {
         "system": system,
         "release": release,
         "arch": platform.machine().lower().replace("amd64", "x86_64"),
@@ -36,6 +39,11 @@ def this_machine(worker_environment: Mapping[str, str]) -> Machine:
         "memory": str(round(_memory() / (1 << 30))),
         "directx": directx(worker_environment),
     }
+
+
+def this_machine(worker_environment: Mapping[str, str]) -> Machine:
+    """Return the facts of this host; the workers' extra variables may say where DirectX is."""
+    facts = _facts(worker_environment)
     return Machine(
         fingerprint=fingerprint(facts),
         system=facts["system"],
@@ -106,6 +114,8 @@ def _memory() -> int:
 
 
 def _own_version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version("dmltrack")
     except PackageNotFoundError:

@@ -130,7 +130,7 @@ def prepare(home: Home, wish: Wish) -> Prepared:
             f"no build of {track.name} to run", hint="every build is withdrawn; name one to run it"
         )
     digests = {suite.name: matrix.digest(suites_folder / "suites", suite.name) for suite in suites}
-    host = Host(home.machine.fingerprint, home.machine.directx)
+    host = Host(home.fingerprint, home.machine.directx)
     cases = [case for suite in suites for case in suite.cases]
     plan = make_plan(builds, cases, host, digests, _steps(home, track, builds, wish))
     if not wish.builds or "all" in wish.builds:
@@ -143,7 +143,7 @@ def prepare(home: Home, wish: Wish) -> Prepared:
 
 def _steps(home: Home, track: Track, builds: Sequence[Build], wish: Wish) -> Callable[[Cell], Next]:
     """Return the function that says what is to be done about a cell."""
-    known = known_cells(home, track, home.machine.fingerprint)
+    known = known_cells(home, track, home.fingerprint)
     outdated, changed = outdated_environments(home, track, builds), build_changes(home, track)
     demand = Demand(wish.retry, wish.again_before)
     return lambda cell: next_step(known.get(cell), outdated, changed.get(cell.version), demand)

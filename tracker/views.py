@@ -52,7 +52,7 @@ class BuildRow:
 
 def build_rows(home: Home, track: Track) -> list[BuildRow]:
     """Return every known build of a track, oldest first."""
-    rows = home.store.query("builds", track=track.name, machine=home.machine.fingerprint)
+    rows = home.store.query("builds", track=track.name, machine=home.fingerprint)
     return [_build_row(row, track) for row in rows]
 
 
@@ -105,7 +105,7 @@ class Views:
 
     def changelog(self, old: str, new: str) -> Changelog:
         """Return what changed between two builds; this machine's measurements go before another's."""
-        return changelog(self[old], self[new], self._home.machine.fingerprint)
+        return changelog(self[old], self[new], self._home.fingerprint)
 
     def __getitem__(self, version: str) -> BuildView:
         """Return all that is known of one build."""
@@ -211,7 +211,7 @@ def operator_histories(home: Home, track: Track, name: str) -> list[OperatorHist
             measured.setdefault(row["machine"], set()).add(row["version"])
     if not measured:
         return []
-    own = home.machine.fingerprint
+    own = home.fingerprint
     machine = max(measured, key=lambda where: (len(measured[where]), where == own, where))
     rows = home.store.query("kernel_versions_by_machine", track=track.name, machine=machine)
     builds = [row["version"] for row in home.store.query("version_order", track=track.name)]
