@@ -9,7 +9,6 @@ stand behind the last result are known to be written.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from tracker.config import without_login
-from tracker.errors import HomeBusy, IndexProblem
+from tracker.errors import HomeBusy, IndexProblem, StoreError
 from tracker.home import Home
 from tracker.index import UNKNOWN_UPLOAD, IndexAnswer, PackageIndex, index_changes
 from tracker.model import Build, BuildFile, IndexChange, PollResult
@@ -75,13 +74,10 @@ def _alone(home: Home, wait: float) -> Iterator[None]:
 
 def _refresh(home: Home, wait: float) -> None:
     """Bring the database up to date; an old one would make known changes new again."""
-    end = time.monotonic() + wait
-    home.store.refresh()
-    while home.store.stale_since:
-        if time.monotonic() >= end:
-            raise PollBusy(f"what is known can not be brought up to date now: {home.store.stale_reason}")
-        time.sleep(0.1)
-        home.store.refresh()
+    try:
+        home.store.refresh(wait)
+    except StoreError as error:
+        raise PollBusy(f"what is known can not be brought up to date now: {error.message}") from None
 
 
 def _answer(home: Home, track: Track) -> IndexAnswer:
