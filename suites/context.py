@@ -8,7 +8,12 @@ from __future__ import annotations
 import importlib
 from time import perf_counter
 from types import ModuleType
-from typing import Any
+from typing import Any, Callable
+
+from suites import devices, protocol
+from suites.devices import Inconclusive
+
+__all__ = ["BuildImportError", "Context", "Inconclusive"]
 
 
 class BuildImportError(Exception):
@@ -20,17 +25,28 @@ class BuildImportError(Exception):
 
 
 class Context:
-    """One worker's view of its request, shared by the cases that it runs."""
+    """One worker's view of its request, shared by the cases that it runs.
 
-    def __init__(self, request: dict[str, Any]) -> None:
+    ``tell`` sends a message to the tracker: a process that dies in an import can not say so afterwards.
+    """
+
+    def __init__(
+        self, request: dict[str, Any], tell: Callable[[dict[str, Any]], object] = lambda message: None
+    ) -> None:
+        self._tell = tell
         self.request = request
         self.track: dict[str, Any] = request["track"]
         self.directx: str = request["directx"]
+        self.options: dict[str, Any] = request.get("options") or {}
+        """The settings of the section ``suites``: samples, operator_seconds, data, weights, threads, ..."""
+        self.device_facts: dict[str, Any] | None = None
+        """What is known of the device, once a case has asked for it: kind, name, options that were set."""
         self.before: dict[str, list[str] | None] = {}
         """Kernels per dispatch key as torch had them before the build; None for a key that torch lacks."""
         self.import_seconds = 0.0
         """Time of the build's own import; torch's is not in it unless the build is torch."""
         self._module: ModuleType | None = None
+        self._device: Any = None
         self._failure: BuildImportError | None = None
 
     def build(self) -> ModuleType | None:
@@ -38,6 +54,7 @@ class Context:
         if self._failure is not None:
             raise self._failure
         if self._module is None and self.track.get("module"):
+            self._tell({"m": protocol.IMPORTING})
             try:
                 self._import()
             except KeyboardInterrupt:
@@ -46,6 +63,8 @@ class Context:
                 # A second try would meet half-imported modules and say something else.
                 self._failure = BuildImportError(error)
                 raise self._failure from error
+            finally:
+                self._tell({"m": protocol.IMPORTED})
         return self._module
 
     def _import(self) -> None:
@@ -58,7 +77,30 @@ class Context:
         self.import_seconds = perf_counter() - started
         if keys:
             _warn_every_time()
+        if not self.track.get("tiled_resources", True) and hasattr(module, "disable_tiled_resources"):
+            module.disable_tiled_resources(True)  # before anything is computed
+        if self.options.get("threads"):
+            importlib.import_module("torch").set_num_threads(int(self.options["threads"]))
         self._module = module
+
+    @property
+    def device_kind(self) -> str:
+        """What the device under test is: directml, dml, cpu or cuda."""
+        return str(self.track["device"])
+
+    def device(self) -> Any:
+        """Return the torch device under test; raise Inconclusive where there is none.
+
+        A device is never made where none is listed: its first operation would end the process without a word.
+        """
+        module = self.build()
+        if self._device is None:
+            torch = importlib.import_module("torch")
+            wanted = str(self.request.get("adapter") or "")
+            self._device, self.device_facts = devices.open_device(
+                torch, module, self.track, self.directx, wanted
+            )
+        return self._device
 
 
 def _warn_every_time() -> None:

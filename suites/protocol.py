@@ -4,11 +4,13 @@ The tracker writes one *request* (JSON) and starts ``worker.py`` with its path. 
 (JSON lines, one object each) to the results file that the request names. Nothing is ever read from stdout.
 """
 
-PROTOCOL = 1
+PROTOCOL = 2
 
 # Kinds of message, in the order in which a healthy worker sends them.
 HELLO = "hello"  # {"m", "protocol", "nonce", "prefix"}: prefix is sys.prefix, which shows whose Python it is
 START = "start"  # {"m", "case", "at"}: the case is in flight from here on; "at" is seconds since 1970
+IMPORTING = "importing"  # {"m"}: the case in flight begins to import the build; a worker does so at most once
+IMPORTED = "imported"  # {"m"}: that import is over, whether it worked or raised
 RESULT = "result"  # {"m", "case", "seconds", "measures", "warnings"}, and "error" where the case failed:
 #                    {"type", "message", "traceback"}
 DONE = "done"  # {"m"}: every case of the request was run
@@ -21,14 +23,19 @@ DONE = "done"  # {"m"}: every case of the request was run
 #   track     {"name", "package", "module", "device", "dispatch_keys": [..], "version", "torch_own": bool}
 #             "torch_own" says that the build is torch itself, so nothing of torch's is subtracted from it
 #   directx   "real" | "stand-in" | "absent": whether a device may be asked for
+#   adapter   str (optional), the name of the adapter to take; empty or absent: the build's first
+#   options   {...} (optional), the settings of the section "suites"
 #   cases     [{"id": "census/kernels", "suite": "census", "function": "kernels", "params": {...},
-#               "timeout": 60.0}]
+#               "timeout": 60.0, "device": false}]
+#             "device" says that the case computes on the device, so that its facts belong to the measures
 #             "timeout" (seconds, optional) lets the worker print every thread's stack shortly before the
 #             tracker kills it.
 
 # Prefixes of an error's "type" that say whose error it is; without one, it is the case's own.
 IMPORT_ERROR = "import:"  # the build under test could not be imported: "import:OSError"
 SUITE_ERROR = "suite:"  # our own suite could not be imported or has no such function
+# The exit code of a worker that could not write for want of room on the disk.
+DISK_FULL = 93
 # Types that the worker itself gives.
 TOO_LARGE = "ResultTooLarge"
 NOT_JSON = "MeasuresNotJson"

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import faulthandler
 import importlib
 import json
@@ -38,7 +39,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from suites import protocol
-from suites.context import BuildImportError, Context
+from suites.context import BuildImportError, Context, Inconclusive
 
 # What a result goes through is held from before the build is imported: some builds replace such functions.
 _dumps = json.JSONEncoder(allow_nan=False).encode
@@ -197,6 +198,12 @@ def describe(error: BaseException) -> dict[str, str]:
         prefix, error = protocol.IMPORT_ERROR, error.cause
     elif isinstance(error, SuiteError):
         prefix, error = protocol.SUITE_ERROR, error.cause
+    elif isinstance(error, Inconclusive):
+        return {
+            "type": f"{error.state}:{protocol.bounded(error.reason, 200)}",
+            "message": protocol.bounded(str(error)),
+            "traceback": "",
+        }
     try:
         message = str(error)
     except BaseException as second:  # whatever a build's exception does when it is asked
@@ -247,7 +254,10 @@ def measure(context: Context, case: dict[str, Any]) -> dict[str, Any]:
     measures = function_of(case)(context, **case.get("params", {}))
     if not isinstance(measures, (dict, type(None))):
         raise MeasuresError(f"measures is a {type_name(type(measures))}")
-    return plain(measures or {})
+    measures = plain(measures or {})
+    if case.get("device") and context.device_facts is not None:
+        measures.setdefault("device", context.device_facts)
+    return measures
 
 
 def run(context: Context, case: dict[str, Any]) -> dict[str, Any]:
@@ -261,6 +271,8 @@ def run(context: Context, case: dict[str, Any]) -> dict[str, Any]:
         raise
     except BaseException as error:  # also SystemExit: a case must not end the worker
         message["error"] = describe(error)
+        with contextlib.suppress(Exception):  # what was measured before
+            message["measures"] = plain(getattr(error, "measures", {}))
     return dict(message, seconds=_clock() - started, warnings=list(warned.texts))
 
 
@@ -277,7 +289,7 @@ def stacks_before(timeout: float | None) -> Iterator[None]:
 
 def run_all(request: dict[str, Any], results: Results, log: Log) -> None:
     """Run the cases in turn, each between two marks in the log and two messages in the results."""
-    context, folder = Context(request), Path.cwd()
+    context, folder = Context(request, results.send), Path.cwd()
     for case in request["cases"]:
         log.mark(case["id"])
         results.send({"m": protocol.START, "case": case["id"], "at": _now()})
@@ -344,7 +356,20 @@ def main(path: str) -> None:
             "prefix": sys.prefix,
         }
     )
-    run_all(request, results, log)
+    try:
+        run_all(request, results, log)
+    except OSError as error:
+        if not is_full(error):
+            raise
+        flush()
+        os._exit(protocol.DISK_FULL)  # what a build does at exit must not change the code
+
+
+def is_full(error: OSError) -> bool:
+    """Whether it was for want of room that something could not be written."""
+    return error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", None)) or (
+        getattr(error, "winerror", None) in (39, 112)
+    )
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import importlib
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Dict
 
+from suites import devices
 from suites.census import api as listing
 from suites.census import dispatcher
 from suites.context import Context
@@ -62,23 +63,42 @@ def api(context: Context) -> Measures:
 def adapters(context: Context) -> Measures:
     """List the adapters by name, in the order of this build's own index. Never makes a device.
 
-    All is None where the build has no such functions.
+    The fork of 2021 has one device and cannot list it; that bears the name of its kind.
     """
+    if context.device_kind in ("cpu", "cuda"):
+        return _of_torch(context.device_kind)
     if context.directx != "real":
         raise RuntimeError(f"not asked: DirectX is {context.directx} here, and asking may end the process")
     module: Any = context.build()
-    if not hasattr(module, "device_count"):  # a build that is torch itself
-        return {"available": None, "count": None, "default": None, "adapters": []}
+    if not hasattr(module, "device_count"):  # the fork of 2021
+        return _listing(
+            context.device_kind, None, [{"index": 0, "name": context.device_kind, "float64": None}]
+        )
     count = int(module.device_count())
     return {
-        "available": bool(module.is_available()),
-        "count": count,
+        **_listing(
+            context.device_kind,
+            bool(module.is_available()),
+            [
+                {"index": index, "name": name, "float64": _float64(module, index)}
+                for index, name in enumerate(devices.listed_names(module, count))
+            ],
+        ),
         "default": int(module.default_device()),
-        "adapters": [_adapter(module, index) for index in range(count)],
     }
 
 
-def _adapter(module: Any, index: int) -> Measures:
-    float64 = module.has_float64_support(index) if hasattr(module, "has_float64_support") else None
-    name = str(module.device_name(index)).strip("\0 \t\r\n")
-    return {"index": index, "name": name, "float64": None if float64 is None else bool(float64)}
+def _listing(kind: str, available: bool | None, adapters: list[Measures]) -> Measures:
+    count = None if available is None else len(adapters)
+    return {"kind": kind, "available": available, "count": count, "default": None, "adapters": adapters}
+
+
+def _of_torch(kind: str) -> Measures:
+    torch = importlib.import_module("torch")
+    names = ["cpu"] if kind == "cpu" else devices.cuda_names(torch)
+    listed = [{"index": index, "name": name, "float64": True} for index, name in enumerate(names)]
+    return dict(_listing(kind, bool(names), listed), default=0 if names else None)
+
+
+def _float64(module: Any, index: int) -> bool | None:
+    return bool(module.has_float64_support(index)) if hasattr(module, "has_float64_support") else None
