@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterable
 
@@ -91,3 +92,17 @@ class CaseLog:
     def dropped(self) -> int:
         """How many bytes were not kept, of the sections still here."""
         return sum(section.dropped for section in self._sections.values())
+
+
+_WARNING = re.compile(
+    r"^\[W.{0,80}?\] Warning: (The operator '[^']{1,200}' is not currently supported[^\n]{1,300})",
+    re.MULTILINE,
+)
+
+
+def warnings_in(log: str) -> list[str]:
+    """Return the backend's words on operators that it computes on the CPU, where they went past Python into the log.
+
+    torch prints a warning by itself when no Python code is under way, as in a call of ``torch.ops``.
+    """
+    return list(dict.fromkeys(match.group(1).strip() for match in _WARNING.finditer(log)))

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import pairwise
+from itertools import pairwise, product
 
 from tracker.changes import ChangeKind, compare, obstacle
-from tracker.model import Cell, Platform, Verdict, WheelFacts
+from tracker.model import Cell, Confidence, Platform, State, Verdict, WheelFacts
 from tracker.wheel_changes import WheelChange, wheel_changes
 
 
@@ -187,11 +187,26 @@ def _names(old: Mapping[str, str] | None, new: Mapping[str, str] | None) -> Name
 QUIET = (ChangeKind.STILL_PASSING, ChangeKind.STILL_FAILING)
 
 
+def _says_nothing(state: State, confidence: Confidence) -> bool:
+    same = Verdict(state, "", "", confidence, 1)
+    # A case that applies to neither build is no news; any other word that says nothing of them is.
+    return compare(same, same) in QUIET or state is State.SKIPPED
+
+
+SAYS_NOTHING = tuple(pair for pair in product(State, Confidence) if _says_nothing(*pair))
+"""The states and confidences that make no line of a changelog when both builds have the same of a case."""
+
+
 def _verdicts(old: Measured, new: Measured) -> list[VerdictChange]:
     """Return the changes of verdicts, the worst kind first; what stayed as it was is left out."""
     changes = [_verdict(key, old, new) for key in sorted({*old.verdicts, *new.verdicts})]
     order = list(ChangeKind)
-    return sorted((c for c in changes if c.kind not in QUIET), key=lambda change: order.index(change.kind))
+    told = [change for change in changes if change.kind not in QUIET and not _skipped_by_both(change)]
+    return sorted(told, key=lambda change: order.index(change.kind))
+
+
+def _skipped_by_both(change: VerdictChange) -> bool:
+    return all(verdict and verdict.state is State.SKIPPED for verdict in (change.old, change.new))
 
 
 def _verdict(key: tuple[str, str], old: Measured, new: Measured) -> VerdictChange:

@@ -17,7 +17,7 @@ import typer
 from tracker import console
 from tracker.config import home_folder
 from tracker.errors import Exit, OutsideError, TrackerError, UsageError
-from tracker.home import Home
+from tracker.home import Home, check_text
 
 app = typer.Typer(
     name="dmltrack",
@@ -131,7 +131,13 @@ def run(
     builds: Annotated[list[str] | None, typer.Argument(help="Builds to run; none: the newest two.")] = None,
     all_builds: Annotated[str | None, typer.Option("--builds", help="'all', or builds by commas.")] = None,
     suites: Annotated[str, typer.Option(help="Suites by commas, or 'all'.")] = "all",
+    cases: Annotated[
+        list[str] | None, typer.Option(help="Only cases named like this: '*resnet18*'. May be repeated.")
+    ] = None,
+    size: Annotated[str, typer.Option(help="full, or small for a slow device (default: the setting).")] = "",
     track: TrackName = DEFAULT_TRACK,
+    device: Annotated[str, typer.Option(help="Of track torch: cpu or cuda.")] = "",
+    adapter: Annotated[str, typer.Option(help="A regular expression for the adapter's name.")] = "",
     retry: Annotated[bool, typer.Option("--retry", help="Also run again what was inconclusive.")] = False,
     again: Annotated[bool, typer.Option("--again", help="Run again everything that is asked for.")] = False,
     again_before: Annotated[
@@ -150,7 +156,15 @@ def run(
 
     words = [*(builds or []), *(all_builds.split(",") if all_builds else [])]
     moment = again_before.replace(tzinfo=UTC) if again_before else datetime.now(UTC) if again else None
-    wish = Wish(tuple(words), tuple(suites.split(",")), track, retry, moment, offline, plan_only, json)
+    if size not in ("", "full", "small"):
+        raise UsageError(f"there is no size '{size}'", hint="full or small")
+    wish = Wish(
+        *(tuple(words), tuple(suites.split(",")), track, retry, moment, offline, plan_only, json),
+        cases=tuple(cases or ()),
+        size=size,
+        device=device,
+        adapter=adapter,
+    )
     raise typer.Exit(run_command(_home(), wish))
 
 
@@ -235,11 +249,14 @@ def sql(
     json: Json = False,
 ) -> None:
     """Ask the database in SQL. It can not be changed by this."""
+    from tracker.store import distinct
+
     home = _home()
     answer = home.store.sql(query)
     _note_age(home)
     if json:
-        rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+        names = distinct(answer.columns)
+        rows = [dict(zip(names, row, strict=True)) for row in answer.rows]
         return console.say(console.as_json(rows))
     console.table(answer.columns, answer.rows)
     return None
@@ -271,6 +288,39 @@ def rebuild(json: Json = False) -> None:
     if json:
         return console.say(console.as_json({"observations": row["observations"], "seconds": seconds}))
     return console.note(f"{row['observations']} observations in {console.duration(seconds)}")
+
+
+@app.command()
+def speed(
+    old: Annotated[str, typer.Argument(help="The build to compare with.")],
+    new: Annotated[str, typer.Argument(help="The build in question; the same one shows its own noise.")],
+    cases: Annotated[
+        list[str] | None, typer.Option(help="Only cases named like this. May be repeated.")
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=4, max=50, help="Fresh processes of each build.")] = 8,
+    size: Annotated[str, typer.Option(help="full, or small for a slow device (default: the setting).")] = "",
+    track: TrackName = DEFAULT_TRACK,
+    device: Annotated[str, typer.Option(help="Of track torch: cpu or cuda.")] = "",
+    adapter: Annotated[str, typer.Option(help="A regular expression for the adapter's name.")] = "",
+    json: Json = False,
+) -> None:
+    """Run two measured builds in turns, and tell which one is faster."""
+    from tracker.cli_speed import speed_command
+    from tracker.rounds import SpeedWish
+
+    wish = SpeedWish(old, new, tuple(cases or ()), rounds, track, size, device, adapter)
+    raise typer.Exit(speed_command(_home(), wish, json=json))
+
+
+@app.command()
+def rejudge(
+    check: Annotated[bool, typer.Option("--check", help="Only say what would change.")] = False,
+    json: Json = False,
+) -> None:
+    """Judge old observations by today's rules, and tell which verdicts that changes. Runs nothing."""
+    from tracker.cli_rejudge import rejudge_command
+
+    rejudge_command(_home(), check=check, json=json)
 
 
 def _fields(record: object) -> dict[str, object]:
@@ -306,6 +356,8 @@ def main() -> None:
 def _run(arguments: list[str]) -> int:
     """Carry out one command and return its exit code."""
     try:
+        for argument in arguments:
+            check_text(argument, "an argument")
         _invoke(arguments)
     except typer.Exit as end:
         return end.exit_code
@@ -326,6 +378,8 @@ def _run(arguments: list[str]) -> int:
         console.show_error(trouble)
         return trouble.exit_code
     except Exception as error:
+        if isinstance(error, RuntimeError) and "interrupted" in str(error).lower():
+            return Exit.INTERRUPTED  # how the database's engine passes on the second interrupt
         return _internal(error)
     return Exit.OK
 

@@ -24,8 +24,8 @@ def run_command(home: Home, wish: Wish) -> Exit:
     """Do a run for a person (or a script, with ``wish.json``) and return its exit code."""
     home.stop = stop = Stop()
     try:
-        with locked(home), _interrupts(stop):
-            prepared = prepare(home, wish)
+        with locked(home), interrupts(stop):
+            prepared = prepare(home, wish, Lines(NOTHING))
             announce(prepared)
             if wish.plan_only:
                 if wish.json:
@@ -40,7 +40,7 @@ def run_command(home: Home, wish: Wish) -> Exit:
 
 
 @contextmanager
-def _interrupts(stop: Stop) -> Iterator[None]:
+def interrupts(stop: Stop) -> Iterator[None]:
     """Turn the first interrupt or request to end into a stop at the next moment; the second one ends at once."""
     signals = [signal.SIGINT, signal.SIGTERM]
     if sys.platform == "win32":
@@ -97,16 +97,28 @@ def _plan_data(prepared: Prepared) -> dict[str, object]:
     return {"cells": plan.cells, "done": plan.done, "work": work, "left_out": plan.left_out}
 
 
+NOTHING = Plan((), (), 0)
+SHOWN = 12
+"""Most cases of a build that did not pass and have a line of their own; the rest is counted by its causes."""
+EVERY = 60.0
+"""Seconds after which a line says how far a long build is, where no terminal shows it."""
+QUIET = frozenset({State.PASS, State.UNINSTALLABLE, State.SKIPPED})
+"""States that have no line of their own."""
+
+
 class Lines:
     """Tells how a run goes on, in lines on standard error: one for a build's environment, one for its cases."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._started = time.monotonic()
+        self._started = self._said = time.monotonic()
         self._position = 0
         self._cells = 0
         self._states: Counter[str] = Counter()
+        self._seen: set[str] = set()
+        self._causes: Counter[tuple[str, str]] = Counter()
         self._left = 0
+        self._lines = 0
         self._head = ""
 
     def build(self, version: str, cases: int) -> None:
@@ -114,7 +126,19 @@ class Lines:
         self._position += 1
         self._left = cases
         self._states.clear()
-        self._head = f"[{self._position}/{len(self._plan.work)}] {version}"
+        self._seen.clear()
+        self._causes.clear()
+        self._lines = 0
+        self._head = f"[{self._position}/{len(self._plan.work)}] {version}" if self._plan.work else version
+
+    def build_done(self) -> None:
+        """Say what came of the build's cases, and what is still to be done."""
+        self._cells += self._left  # cells that could not be run are no work either
+        for (state, reason), times in self._causes.most_common():
+            self._line(f"{self._head}: {times} more: {state}, {reason}")
+        if self._states:
+            counts = ", ".join(f"{count} {state}" for state, count in sorted(self._states.items()))
+            self._line(f"{self._head}: {counts}{self._time_left()}")
 
     def step(self, text: str) -> None:
         """Show a step that takes a moment, on a terminal only: it is overwritten by what follows."""
@@ -137,29 +161,41 @@ class Lines:
             )
 
     def observation(self, observation: Observation) -> None:
-        """Count a case; what did not pass has a line of its own, and the last case ends the build's."""
-        state, case = observation.finding.state, observation.cell.case
-        if observation.attempt == 1:
+        """Count a case; of those that did not pass the first have a line of their own."""
+        finding, case = observation.finding, observation.cell.case
+        first = case not in self._seen
+        self._seen.add(case)
+        if first:
             self._cells += 1
             self._left -= 1
-            self._states[state] += 1
-            self.step(f"{case}: {state}")
-        if state is not State.PASS and state is not State.UNINSTALLABLE:
-            again = f" (attempt {observation.attempt})" if observation.attempt > 1 else ""
-            said = observation.finding.message or observation.finding.reason
-            self._line(f"{self._head}: {case}: {state}{again}: {said}")
-        if observation.attempt == 1 and not self._left:
-            counts = ", ".join(f"{count} {state}" for state, count in sorted(self._states.items()))
-            self._line(f"{self._head}: {counts}{self._time_left()}")
+            self._states[finding.state] += 1
+            self._progress(f"{case}: {finding.state}")
+        if finding.state not in QUIET and self._room():
+            again = "" if first else f" (attempt {observation.attempt})"
+            said = finding.message or finding.reason
+            self._line(f"{self._head}: {case}: {finding.state}{again}: {said}")
+        elif finding.state not in QUIET and first:
+            self._causes[finding.state, finding.reason] += 1
+
+    def _room(self) -> bool:
+        """Whether one more case may have a line of its own."""
+        self._lines += 1
+        return self._lines <= SHOWN
+
+    def _progress(self, text: str) -> None:
+        self.step(text)
+        if not sys.stderr.isatty() and time.monotonic() - self._said > EVERY:
+            self._line(f"{self._head}: {sum(self._states.values())} cases done{self._time_left()}")
 
     def _time_left(self) -> str:
         rest = self._plan.cells - self._cells
-        if not rest:
+        if rest <= 0 or not self._cells:
             return ""
         spent = time.monotonic() - self._started
         return f"; about {console.duration(spent / self._cells * rest)} left"
 
     def _line(self, text: str) -> None:
+        self._said = time.monotonic()
         if sys.stderr.isatty():
             print("\r\x1b[K", end="", file=sys.stderr)
         console.note(text)
@@ -177,5 +213,8 @@ def conclude(prepared: Prepared, result: Result, wish: Wish) -> None:
         console.note(f"{sum(result.counts.values())} observations: {counts}")
     if result.interrupted:
         console.note(f"interrupted; this goes on where it stopped: {prepared.job.command}")
+    elif result.halted:
+        console.note("stopped: a process of a build would not die, so nothing more was started beside it")
+        console.note(f"end it, or start the machine anew; then go on with: {prepared.job.command}")
     elif result.exit_code is Exit.INCONCLUSIVE:
         console.note("nothing conclusive is known of these builds on this machine")

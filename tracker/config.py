@@ -62,6 +62,10 @@ class WorkerSettings:
     """Limit from the start of the process to its first word."""
     memory_gb: float = 0.0
     """Limit of a worker's whole process tree; 0 means 80 % of the machine's memory."""
+    adapter: str = ""
+    """Which adapter to use: a regular expression for its name; empty means the build's first."""
+    reorder_share: float = 0.05
+    """Share of the passing cases that is run once more in another order, to find results that depend on it."""
     environment: dict[str, str] = field(default_factory=dict)
     """Extra environment variables for workers, such as LD_LIBRARY_PATH where DirectX is not in its usual place."""
 
@@ -83,12 +87,37 @@ class EnvironmentSettings:
 
 
 @dataclass(frozen=True)
+class SuiteSettings:
+    """What the suites are told: how much to try, and where weights and data lie."""
+
+    size: str = "full"
+    """"full", or "small" for a slow device: smaller pictures, nets and data; its cases have names of their own."""
+    samples: int = 8
+    """Most inputs that are tried of one operator."""
+    operator_seconds: float = 10.0
+    """Seconds after which no further input of an operator is begun."""
+    threads: int = 0
+    """Threads of torch on the CPU; 0 leaves it to torch."""
+    data: str = ""
+    """Folder with data sets (CIFAR-10 as torchvision keeps it, photos/, speech/); else generated data serves."""
+    weights: str = ""
+    """Folder with trained weights; without it the nets get weights from a seed."""
+    download: bool = False
+    """Whether a suite may fetch what it lacks (CIFAR-10, Whisper's weights) from its usual place."""
+    whisper_url: str = ""
+    """Where Whisper's weights can be had, with whisper_sha256."""
+    whisper_sha256: str = ""
+    """The digest that they must have."""
+
+
+@dataclass(frozen=True)
 class Settings:
     """Every setting of the program, by section."""
 
     index: IndexSettings = field(default_factory=IndexSettings)
     worker: WorkerSettings = field(default_factory=WorkerSettings)
     environments: EnvironmentSettings = field(default_factory=EnvironmentSettings)
+    suites: SuiteSettings = field(default_factory=SuiteSettings)
 
 
 @dataclass(frozen=True)
@@ -242,9 +271,20 @@ _RANGES = (
     ("worker", "case_timeout", 0.1, 1e7),
     ("worker", "start_timeout", 0.1, 1e7),
     ("worker", "memory_gb", 0.0, 1e6),
+    ("worker", "reorder_share", 0.0, 1.0),
     ("environments", "install_timeout", 1.0, 1e7),
+    ("suites", "samples", 1, 10_000),
+    ("suites", "operator_seconds", 0.01, 1e6),
+    ("suites", "threads", 0, 4096),
 )
 """Settings that make every case fail, or overflow, outside of these limits."""
+
+
+def _check_pattern(name: str, pattern: str) -> None:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise UsageError(f"{name} is not a regular expression: {error}: '{pattern}'") from None
 
 
 def _check(settings: Settings) -> None:
@@ -253,6 +293,9 @@ def _check(settings: Settings) -> None:
         if not _is_address(url):
             shown = "" if "@" in url else f": '{url}'"
             raise UsageError(f"index.{name} is not an http address{shown}", hint=_HINT_ADDRESS)
+    if settings.suites.size not in ("full", "small"):
+        raise UsageError(f"suites.size is 'full' or 'small', not '{settings.suites.size}'")
+    _check_pattern("worker.adapter", settings.worker.adapter)
     for section, key in _names():
         value = getattr(getattr(settings, section), key)
         if isinstance(value, (int, float)) and not isinstance(value, bool) and not 0 <= value < float("inf"):

@@ -79,6 +79,8 @@ class Conversation:
         self._at = 0.0
         self._kinds: Mapping[Any, Callable[[dict[str, Any]], Started | Reported | None]] = {
             protocol.START: self._start,
+            protocol.IMPORTING: self._importing,
+            protocol.IMPORTED: self._imported,
             protocol.RESULT: self._result,
             protocol.DONE: self._done,
         }
@@ -86,6 +88,8 @@ class Conversation:
         self.in_flight: str | None = None
         self.last: str | None = None
         """The case that was begun last."""
+        self.imports: bool | None = None
+        """Whether the build is being imported; None before that."""
         self.done = False
 
     @property
@@ -126,6 +130,16 @@ class Conversation:
         self.in_flight = self.last = case
         self._at = _number(message, "at")
         return Started(case, self._at)
+
+    def _importing(self, message: dict[str, Any]) -> None:
+        if self.in_flight is None or self.imports is not None:
+            raise Garbled("an import of the build that nothing asked for")
+        self.imports = True
+
+    def _imported(self, message: dict[str, Any]) -> None:
+        if not self.imports:
+            raise Garbled("the end of an import that had not begun")
+        self.imports = False
 
     def _result(self, message: dict[str, Any]) -> Reported:
         case = _text(message, "case")

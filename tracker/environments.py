@@ -7,6 +7,7 @@ know what will run in an environment.
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import os
@@ -25,7 +26,7 @@ from packaging.utils import canonicalize_name
 
 from tracker.config import EnvironmentSettings, IndexSettings
 from tracker.errors import EnvironmentProblem
-from tracker.files import disk_use, footprint, remove_tree, rename, to_delete
+from tracker.files import disk_use, footprint, remove_tree, rename, stamp, to_delete
 from tracker.model import EnvironmentFacts, Platform
 from tracker.tools import RunTool
 from tracker.trackfile import Library
@@ -34,6 +35,9 @@ from tracker.versions import parse
 
 MARKER = "dmltrack-environment.json"
 LOCK = "requirements.lock"
+STAMPS = "installed.json"
+"""What the files of each package looked like when the environment was made."""
+
 GB = 1 << 30
 
 
@@ -121,7 +125,7 @@ class Environments:
         """Return the recipe's environment when it exists and still holds what it should, else None."""
         folder = self.folder / recipe.digest
         facts = read_marker(folder)
-        if facts is None or self._problem(folder, recipe) is not None:
+        if facts is None or self._problem(folder, recipe) is not None or self._spoiled(folder):
             return None
         os.utime(folder / MARKER)
         return Environment(folder, facts)
@@ -131,6 +135,7 @@ class Environments:
 
         ``keep`` names environments that must survive the pruning that follows. Raises EnvironmentProblem.
         """
+        self._check_last_used(recipe)
         found = self.find(recipe)
         if found:
             return found, False
@@ -138,6 +143,23 @@ class Environments:
         environment = self._make(recipe, python)
         self.prune({*keep, recipe.digest})
         return environment, True
+
+    def _check_last_used(self, recipe: Recipe) -> None:
+        """See to it that what a build wrote over in its own environment does not get from uv's cache into this one.
+
+        Their files are the same ones: uv links them. Each environment is looked at before the next is used.
+        """
+        used = max(self._finished(), key=lambda folder: (folder / MARKER).stat().st_mtime, default=None)
+        if used is not None and used.name != recipe.digest:
+            self._spoiled(used)
+
+    def _spoiled(self, folder: Path) -> tuple[str, ...]:
+        """Return the packages that were changed since they were installed, having cleaned uv's cache of them."""
+        changed = changed_packages(folder)
+        for package in changed:
+            with suppress(EnvironmentProblem):  # then the next environment is found out in its turn
+                self._uv("cache", "clean", "-q", package.rpartition("-")[0])
+        return changed
 
     def _check_room(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -156,6 +178,10 @@ class Environments:
         try:
             facts = self._fill(aside, recipe, python)
             facts = replace(facts, size=disk_use([aside]), seconds=round(time.monotonic() - started, 3))
+            if changed := changed_packages(self.folder / recipe.digest):
+                told = f"made again, as files of {', '.join(changed)} had been changed since it was made"
+                facts = replace(facts, reason="changed-by-use", message=told)
+            (aside / STAMPS).write_text(json.dumps(installed_stamps(_site_packages(aside, recipe.python))))
             (aside / MARKER).write_bytes(msgspec.json.encode(facts))
             final = self.folder / recipe.digest
             self._discard(final)
@@ -247,7 +273,7 @@ class Environments:
         python = [str(interpreter(folder)), "-I", "-X", "utf8", "-c", _QUESTION]
         code, output = self.run([*python, recipe.package, recipe.module], 120)
         try:
-            own, version, origin = json.loads(output.strip().split("\n")[-1])
+            own, version, origin = answer_in(output)
         except ValueError:
             return EnvironmentProblem(
                 f"the environment's Python {recipe.python} does not start (exit code {code})",
@@ -316,15 +342,25 @@ def read_marker(folder: Path) -> EnvironmentFacts | None:
         return None
 
 
-_QUESTION = """
+_QUESTION = r"""
 import importlib.metadata as m, importlib.util as u, json, platform, sys
 try:
     version = m.version(sys.argv[1])
 except m.PackageNotFoundError:
     version = None
 spec = u.find_spec(sys.argv[2])
-print(json.dumps([platform.python_version(), version, spec.origin if spec else None]))
+print("\n\x1e" + json.dumps([platform.python_version(), version, spec.origin if spec else None]), flush=True)
 """
+
+
+def answer_in(output: str) -> tuple[object, object, object]:
+    """Return an interpreter's answer to ``_QUESTION`` from all that it printed. Pure; ValueError for none.
+
+    What is installed may print too, when Python starts (a ``.pth`` file) and when it ends.
+    """
+    answers = [line for line in output.split("\n") if line.startswith("\x1e[")]
+    python, version, origin = json.loads(answers[-1][1:] if answers else "")
+    return python, version, origin
 
 
 def _verify(
@@ -359,6 +395,37 @@ def installed_hashes(packages: Path) -> tuple[str, ...]:
         f"{record.parent.name.removesuffix('.dist-info')} sha256:{hashlib.sha256(record.read_bytes()).hexdigest()}"
         for record in records
     )
+
+
+def installed_stamps(packages: Path) -> dict[str, str]:
+    """Return for each installed package, named like its RECORD, a stamp of the files that are listed there."""
+    return {
+        record.parent.name.removesuffix(".dist-info"): stamp(_listed(record))
+        for record in packages.glob("*.dist-info/RECORD")
+    }
+
+
+_IDLE = (".h", ".hpp", ".cuh", ".cmake", ".pyi", ".pyc")
+"""Endings of files that nothing reads in a run; and byte code, which Python writes anew as it likes."""
+
+
+def _listed(record: Path) -> list[str]:
+    """Return the paths in a RECORD of what can change a result: most of torch's files are headers."""
+    base = str(record.parent.parent)
+    with record.open(encoding="utf-8", newline="") as file:
+        names = [row[0] for row in csv.reader(file) if row and not row[0].endswith(_IDLE)]
+    return [os.path.join(base, name) for name in names]  # noqa: PTH118 - ten thousand of them
+
+
+def changed_packages(folder: Path) -> tuple[str, ...]:
+    """Return the packages of an environment whose files are not those that were installed."""
+    try:
+        known = json.loads((folder / STAMPS).read_text("utf-8"))
+        facts = read_marker(folder)
+        now = installed_stamps(_site_packages(folder, facts.python)) if facts else known
+    except (OSError, ValueError, csv.Error):
+        return ()  # made before this was written down, or not to be read: other checks say so
+    return tuple(sorted(name for name in known.keys() | now.keys() if known.get(name) != now.get(name)))
 
 
 def held_to_wheel(lock: str, recipe: Recipe) -> str:

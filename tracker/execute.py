@@ -1,4 +1,4 @@
-"""Execute a plan: read each build's wheels, make its environment, run its cases, put it all into the journal.
+"""Execute a plan: make each build's environment, run its cases, put it all into the journal.
 
 What goes wrong with one build is recorded for that build, and the others go on. Everything a run needs to be
 resumed is on disk at any moment: what was observed is in the journal, what a worker had finished when the
@@ -7,97 +7,39 @@ tracker died is in the run's folder and is taken over by the next run.
 
 from __future__ import annotations
 
-import os
+import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
 
-import msgspec
-
-from tracker import judge
-from tracker.environments import Environment, Environments, Recipe
-from tracker.errors import EnvironmentProblem, IndexProblem, Stopped, WheelError
+from tracker.errors import EnvironmentProblem, Stopped
 from tracker.files import remove_tree
 from tracker.home import FRESH_WAIT, Home
-from tracker.inspection import facts_of, stand_ins
-from tracker.machine import library_folders, this_platform
+from tracker.installs import Installed, Installer
+from tracker.job import Job, Reporter, observe
+from tracker.judge import ALONE, REORDERED, SHARED
+from tracker.machine import boot_id
 from tracker.matrix import Case
 from tracker.model import (
-    Attempt,
     Build,
-    BuildFile,
     Cell,
     Ending,
     EnvironmentFacts,
+    Finding,
     Observation,
     Outcome,
-    Platform,
     RunFinished,
     RunStarted,
     State,
-    WheelFacts,
 )
-from tracker.plan import BuildPlan, Host, Plan, cell_of
-from tracker.process import clean_environment
-from tracker.pythons import Python, find_pythons, newest
-from tracker.tools import tool_runner
-from tracker.trackfile import Track
-from tracker.wheels import choose_wheel
-from tracker.workers import (
-    CaseResult,
-    WorkerSpec,
-    library_path,
-    limits_from,
-    run_cases,
-    salvage,
-)
+from tracker.plan import RIGHT, BuildPlan, Plan, cell_of, waves
+from tracker.takeover import Kept, keep
+from tracker.workers import CaseResult, ImportDeaths, WorkerSpec, limits_from, run_cases
 
-RUN_FILE = "run.json"
-
-
-class Reporter(Protocol):
-    """Who is told how a run goes on; a terminal, as a rule."""
-
-    def build(self, version: str, cases: int) -> None:
-        """The work on a build begins."""
-
-    def step(self, text: str) -> None:
-        """Something that takes a moment begins, such as the download of a wheel."""
-
-    def environment(self, facts: EnvironmentFacts, made: bool) -> None:
-        """The environment is there, was made, or (``facts.ready`` is False) can not be made."""
-
-    def observation(self, observation: Observation) -> None:
-        """A case was observed."""
-
-    def note(self, text: str) -> None:
-        """Something is worth a line, such as a wheel that could not be read."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """What a run is made of, beside the plan."""
-
-    run: str
-    command: str
-    track: Track
-    host: Host
-    suites: Path
-    digests: dict[str, str]
-    requirements: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Kept:
-    """What the folder of a run says of its work on one build, so that another run can take it over."""
-
-    run: str
-    environment: str
-    cells: tuple[Cell, ...]
-    attempt: int = 1
+SAMPLE_SECONDS = 10.0
+"""A case that takes longer is not run once more only to see whether the order matters."""
 
 
 class Executor:
@@ -110,134 +52,45 @@ class Executor:
         self.halted = False
         """Whether a process would not die, so that nothing more may be started on its device."""
         self.counts: Counter[str] = Counter()
-        self.settings = home.loaded.settings
-        self.environments = Environments(
-            home.folder,
-            self.settings.environments,
-            self.settings.index,
-            tool_runner(home.folder, home.stop),
-            library_folders(self.settings.worker.environment),
-        )
+        self.installer = Installer(home, job, reporter)
 
     def execute(self, plan: Plan) -> Counter[str]:
         """Run the plan to its end and return how many observations came to each state."""
         journal = self.home.journal
         journal.append(self.home.machine)
         journal.append(RunStarted(self.job.run, self.job.command, plan.cells))
-        self.environments.sweep()
+        self.installer.environments.sweep()
         for work in plan.work:
-            if self._stop():
+            if self.stop():
                 break
             self.reporter.build(work.build.version, work.cells)
             self._build(work)
-        journal.append(RunFinished(self.job.run, dict(self.counts), interrupted=self.home.stop()))
+            self.reporter.build_done()
+        journal.append(RunFinished(self.job.run, dict(self.counts), interrupted=self.stop()))
         # Only now: after an error or a second interrupt the next run takes over what lies there.
         remove_tree(self.home.folder / "runs")
         # What a run comes to must not be told from what was known before it.
         self.home.store.refresh(FRESH_WAIT)
         return self.counts
 
+    def ask(self, build: Build, case: Case) -> str:
+        """Run one case of a build before there is a plan, and say in a few words what came of it."""
+        self.home.journal.append(self.home.machine)
+        self._build(BuildPlan(build, (case,)))
+        said = ", ".join(self.counts) or "stopped"
+        self.counts.clear()
+        return said
+
     def _build(self, work: BuildPlan) -> None:
-        facts = EnvironmentFacts(
-            self.job.track.name, work.build.version, recipe="", python="", requirements=()
-        )
         try:
-            python, file = self._python(work.build)
-            wheel = self._wheels(work.build, file)
-            recipe = self._recipe(work.build, python, file, wheel.requires if wheel else ())
-            facts = recipe.facts()
-            environment = self._environment(recipe, python)
-            variables = self._worker_environment(environment)
+            installed = self.installer.install(work.build)
         except EnvironmentProblem as problem:
-            self._no_environment(work, facts, problem)
+            assert self.installer.attempted is not None
+            self._no_environment(work, self.installer.attempted, problem)
         except Stopped:
             return  # the run ends, and nothing of what was under way is kept
         else:
-            self._run_cases(work, environment, variables)
-
-    # -- wheels and environment -------------------------------------------------------------------------------
-
-    def _environment(self, recipe: Recipe, python: Python) -> Environment:
-        """Return the recipe's environment; raises EnvironmentProblem."""
-        self.reporter.step("preparing the environment")
-        environment, made = self.environments.ensure(recipe, python.path)
-        if made:
-            self.home.journal.append(environment.facts)
-        self.reporter.environment(environment.facts, made)
-        return environment
-
-    def _python(self, build: Build) -> tuple[Python, BuildFile]:
-        """Return the newest interpreter that the build has a wheel for, and that wheel."""
-        track, platform = self.job.track, this_platform()
-        found = find_pythons(self.settings.environments.pythons)
-        here = [minor for minor in track.pythons if newest(found, [minor])]
-        file = choose_wheel(build, platform, here)
-        if file:
-            fitting = [
-                minor for minor in here if choose_wheel(replace(build, files=(file,)), platform, [minor])
-            ]
-            python = newest(found, fitting)
-            if python:
-                return python, file
-        return self._managed_python(build, here)
-
-    def _managed_python(self, build: Build, here: Sequence[str]) -> tuple[Python, BuildFile]:
-        """Let uv provide the newest Python that the build has a wheel for, where that is allowed."""
-        track, platform = self.job.track, this_platform()
-        usable = [minor for minor in reversed(track.pythons) if choose_wheel(build, platform, [minor])]
-        if not usable:
-            raise EnvironmentProblem(
-                f"{build.version} has no wheel for {platform} and a Python among {', '.join(track.pythons)}",
-                slug="no-wheel",
-            )
-        if self.settings.environments.managed_pythons:
-            self.reporter.step(f"asking uv for Python {usable[0]}")
-            python = self.environments.provide_python(usable[0])
-            file = choose_wheel(build, platform, [usable[0]])
-            if python and file:
-                return Python(python[0], python[1]), file
-        raise EnvironmentProblem(
-            f"{build.version} needs Python {' or '.join(usable)}; this host has {', '.join(here) or 'none of use'}",
-            slug="no-python",
-            hint=f"uv python install {usable[0]}",
-        )
-
-    def _wheels(self, build: Build, file: BuildFile) -> WheelFacts | None:
-        """Read the wheel to install, and the newest one for Windows, whose library says its version.
-
-        Raises EnvironmentProblem when the first can not be had.
-        """
-        if not self.job.track.inspect_wheels:
-            return None
-        windows = choose_wheel(build, Platform.WINDOWS)
-        if windows and windows.filename != file.filename:
-            try:
-                self._wheel(build, windows)
-            except WheelError as error:
-                self.reporter.note(f"{build.version}: the wheel for Windows was not read: {error.message}")
-        try:
-            return self._wheel(build, file)
-        except WheelError as error:
-            raise EnvironmentProblem(
-                error.message, slug=error.slug, ours=error.ours, hint=error.hint
-            ) from error
-
-    def _wheel(self, build: Build, file: BuildFile) -> WheelFacts:
-        return facts_of(self.home, build, file, self.reporter.step)
-
-    def _recipe(self, build: Build, python: Python, file: BuildFile, declared: tuple[str, ...]) -> Recipe:
-        track = self.job.track
-        return Recipe(
-            track=track.name,
-            version=build.version,
-            package=track.package,
-            module=track.module,
-            python=python.version,
-            requirements=(*track.requires(build.version, declared), *self.job.requirements),
-            wheel=file.sha256,
-            platform=this_platform(),
-            libraries=track.libraries,
-        )
+            _Work(self, work, installed).run()
 
     def _no_environment(self, work: BuildPlan, facts: EnvironmentFacts, problem: EnvironmentProblem) -> None:
         """Record that a build has no environment, and for every case of it that it could not run."""
@@ -248,149 +101,132 @@ class Executor:
         outcome = Outcome(Ending.NO_ENVIRONMENT, error_type=slug, error_message=problem.message)
         for case in (*work.cases, *work.alone):
             cell = cell_of(work.build, case, self.job.host, self.job.digests)
-            self._observe(cell, facts.recipe, CaseResult(case.id, outcome, 0.0, datetime.now(UTC), ""), 1)
+            result = CaseResult(case.id, outcome, 0.0, datetime.now(UTC), "")
+            self.record(cell, facts.recipe, result, SHARED)
 
-    # -- cases ------------------------------------------------------------------------------------------------
-
-    def _run_cases(self, work: BuildPlan, environment: Environment, variables: dict[str, str]) -> None:
-        """Run the cases of a build; what did not pass runs once more, alone in a fresh process."""
-        folder = self.home.folder / "runs" / self.job.run / work.build.version
-        cases = (*work.cases, *work.alone)
-        cells = {case.id: cell_of(work.build, case, self.job.host, self.job.digests) for case in cases}
-        recipe = environment.facts.recipe
-        spec = self._spec(work.build, environment, variables, folder / "1")
-        keep(spec.folder, Kept(self.job.run, recipe, tuple(cells.values()), 1))
-        suspects = [
-            case
-            for case, state in self._attempts(spec, work.cases, cells, recipe, 1)
-            if state.conclusive and state is not State.PASS
-        ]
-        spec = replace(spec, folder=folder / "2")
-        keep(spec.folder, Kept(self.job.run, recipe, tuple(cells.values()), 2))
-        for _ in self._attempts(spec, (*work.alone, *suspects), cells, recipe, 2):
-            pass
-
-    def _attempts(
-        self, spec: WorkerSpec, cases: Sequence[Case], cells: dict[str, Cell], recipe: str, attempt: int
-    ) -> Iterator[tuple[Case, State]]:
-        by_id = {case.id: case for case in cases}
-        limits = limits_from(self.settings.worker)
-        for result in run_cases(spec, cases, limits, stop=self._stop, isolate=attempt > 1):
-            if result.outcome.ending is Ending.CANCELLED:
-                return  # it will be run again; an attempt that we broke off says nothing
-            self.halted |= bool(result.undead)
-            yield by_id[result.case], self._observe(cells[result.case], recipe, result, attempt)
-
-    def _stop(self) -> bool:
-        return self.home.stop() or self.halted
-
-    def _spec(
-        self, build: Build, environment: Environment, variables: dict[str, str], folder: Path
-    ) -> WorkerSpec:
-        track = self.job.track
-        request = {
-            "name": track.name,
-            "package": track.package,
-            "module": track.module,
-            "device": track.device,
-            "dispatch_keys": list(track.dispatch_keys),
-            "version": build.version,
-            "torch_own": track.own_kernels,
-        }
-        return WorkerSpec(
-            python=environment.python,
-            suites=self.job.suites,
-            folder=folder,
-            track=request,
-            directx=self.job.host.directx,
-            env=variables,
-        )
-
-    def _worker_environment(self, environment: Environment) -> dict[str, str]:
-        """Return all that a worker sees of the host's environment; raises EnvironmentProblem.
-
-        Its HOME is a folder of ours, so that what libraries keep there is neither lost nor the user's.
-        """
-        extra, scratch = self.settings.worker.environment, self.home.folder / "cache" / "worker"
-        scratch.mkdir(parents=True, exist_ok=True)
-        result = clean_environment(extra, home=scratch)
-        if os.name == "nt":
-            return result
-        directx, given = self.job.host.directx, extra.get("LD_LIBRARY_PATH", "")
-        try:
-            where = stand_ins(self.home, self.job.track, this_platform()) if directx != "real" else ""
-        except (WheelError, IndexProblem) as error:
-            raise EnvironmentProblem(error.message, slug="no-stand-ins", ours=True) from error
-        path = library_path(environment.site_packages, directx, given, where)
-        return {**result, "LD_LIBRARY_PATH": path} if path else result
-
-    def _observe(self, cell: Cell, recipe: str, result: CaseResult, attempt: int) -> State:
+    def record(self, cell: Cell, recipe: str, result: CaseResult, attempt: int) -> Observation:
+        """Put an observation into the journal and tell of it."""
         observation = observe(self.job.run, cell, recipe, result, attempt)
         self.home.journal.append(observation)
         self.counts[observation.finding.state] += 1
         self.reporter.observation(observation)
-        return observation.finding.state
+        return observation
+
+    def stop(self) -> bool:
+        """Whether nothing more may be started."""
+        return self.home.stop() or self.halted
 
 
-def observe(run: str, cell: Cell, recipe: str, result: CaseResult, attempt: int) -> Observation:
-    """Return the record of one attempt, with the judge's present word on it."""
-    return Observation(
-        run=run,
-        worker=result.worker,
-        cell=cell,
-        environment=recipe,
-        started=result.started,
-        seconds=round(result.seconds, 6),
-        outcome=result.outcome,
-        finding=judge.find(result.outcome, result.measures),
-        measures=result.measures,
-        log=result.log,
-        attempt=attempt,
-        peak_memory=result.peak_memory,
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What came of one attempt at a case."""
+
+    case: Case
+    finding: Finding
+    seconds: float
+
+
+class _Work:
+    """The work on one build that is installed."""
+
+    def __init__(self, executor: Executor, work: BuildPlan, installed: Installed) -> None:
+        self._executor = executor
+        self._job = executor.job
+        self._work = work
+        self._settings = executor.home.loaded.settings
+        self._recipe = installed.environment.facts.recipe
+        self._spec = spec_of(self._job, work.build, installed, asdict(self._settings.suites))
+        self._folder = executor.home.folder / "runs" / self._job.run / work.build.version
+        self._deaths = ImportDeaths()
+        cases = (*work.cases, *work.alone)
+        self._cells = {
+            case.id: cell_of(work.build, case, self._job.host, self._job.digests) for case in cases
+        }
+
+    def run(self) -> None:
+        """Run the cases; what did not pass runs once more alone, and some that passed in another order."""
+        seen = list(self._in_waves())
+        suspects = [item.case for item in seen if item.finding.state.conclusive and not _passed(item)]
+        self._alone((*self._work.alone, *suspects))
+        passed = [item.case for item in seen if _passed(item) and item.seconds < SAMPLE_SECONDS]
+        again = sample(passed, self._settings.worker.reorder_share, self._recipe)
+        reordered = list(self._attempt(again[::-1], REORDERED, isolate=False))
+        self._alone([item.case for item in reordered if item.finding.state.conclusive and not _passed(item)])
+
+    def _alone(self, cases: Sequence[Case]) -> None:
+        for _ in self._attempt(cases, ALONE, isolate=True):
+            pass
+
+    def _in_waves(self) -> Iterator[_Seen]:
+        """Run every case after the one it comes after, and not at all where that did not come out right."""
+        right, here, shut = set[str](), {case.id for case in self._work.cases}, Counter[str]()
+        for wave in waves(self._work.cases):
+            # A gate that is not run now came out right before: the plan has seen to that.
+            ready = [case for case in wave if case.after not in here or case.after in right]
+            shut.update(str(case.after) for case in wave if case.after in here and case.after not in right)
+            alone = wave[0].isolate
+            for item in self._attempt(ready, ALONE if alone else SHARED, isolate=alone):
+                right |= {item.case.id} if item.finding.state in RIGHT else set()
+                yield item
+        if not self._executor.stop():
+            for gate, times in shut.items():
+                self._executor.reporter.note(f"{times} cases were not run, as {gate} did not come out right")
+
+    def _attempt(self, cases: Sequence[Case], attempt: int, *, isolate: bool) -> Iterator[_Seen]:
+        if not cases:
+            return
+        folder = self._folder / str(attempt)
+        keep(folder, Kept(self._job.run, self._recipe, tuple(self._cells.values()), attempt, boot_id()))
+        by_id = {case.id: case for case in cases}
+        runs = run_cases(
+            replace(self._spec, folder=folder),
+            cases,
+            limits_from(self._settings.worker),
+            stop=self._executor.stop,
+            isolate=isolate,
+            deaths=self._deaths,
+        )
+        for result in runs:
+            if result.outcome.ending is Ending.CANCELLED:
+                return  # it will be run again; an attempt that we broke off says nothing
+            self._executor.halted |= bool(result.undead)
+            recorded = self._executor.record(self._cells[result.case], self._recipe, result, attempt)
+            yield _Seen(by_id[result.case], recorded.finding, result.seconds)
+
+
+def _passed(item: _Seen) -> bool:
+    return item.finding.state is State.PASS
+
+
+def sample(cases: Sequence[Case], share: float, seed: str) -> list[Case]:
+    """Return about that share of the cases that share a process and use a device, the same ones for the same seed."""
+
+    def place(case: Case) -> float:
+        return int.from_bytes(hashlib.sha256(f"{seed} {case.id}".encode()).digest()[:4], "big") / 2**32
+
+    return [case for case in cases if case.needs == "device" and not case.isolate and place(case) < share]
+
+
+def spec_of(job: Job, build: Build, installed: Installed, options: dict[str, object]) -> WorkerSpec:
+    """Return what the workers of a build are started with; the folder is still to be named."""
+    track = job.track
+    request = {
+        "name": track.name,
+        "package": track.package,
+        "module": track.module,
+        "device": track.device,
+        "dispatch_keys": list(track.dispatch_keys),
+        "version": build.version,
+        "torch_own": track.own_kernels,
+        "tiled_resources": track.tiled_resources,
+    }
+    return WorkerSpec(
+        python=installed.environment.python,
+        suites=job.suites,
+        folder=Path(),
+        track=request,
+        directx=job.host.directx,
+        env=installed.variables,
+        adapter=job.adapter,
+        options=options,
     )
-
-
-def keep(folder: Path, kept: Kept) -> None:
-    """Write down what a run is about to do in a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / RUN_FILE).write_bytes(msgspec.json.encode(kept))
-
-
-def take_over(home: Home, known: Callable[[str], Collection[tuple[Cell, int]]]) -> int:
-    """Record what workers of a tracker that was killed had finished; clear its folders away.
-
-    ``known`` gives the cells that a run has in the journal already, with the attempt. A case that was in flight
-    is recorded as such: one that takes the host down again and again can be told by that. Returns how many
-    results were saved. Must be called only by who holds the home's run lock: the folders of a run that goes on
-    are not dead.
-    """
-    saved = 0
-    for folder in sorted((home.folder / "runs").glob("*/*/*")):
-        for record, attempt in _left_over(folder):
-            if (record.cell, attempt) in known(record.run):
-                continue
-            home.journal.append(record)
-            saved += isinstance(record, Observation)
-    remove_tree(home.folder / "runs")
-    return saved
-
-
-def _left_over(folder: Path) -> Iterator[tuple[Observation | Attempt, int]]:
-    try:
-        kept = msgspec.json.decode((folder / RUN_FILE).read_bytes(), type=Kept)
-    except (OSError, msgspec.MsgspecError):
-        return
-    cells = {cell.case: cell for cell in kept.cells}
-    for result in salvage(folder):
-        cell = cells.get(result.case)
-        if cell is None:
-            continue
-        if result.outcome.ending is Ending.CANCELLED:
-            yield Attempt(kept.run, result.worker, cell), kept.attempt
-        else:
-            yield observe(kept.run, cell, kept.environment, result, kept.attempt), kept.attempt
-
-
-def requirements_of(suites: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    """Return the requirements of several suites, each once, in order."""
-    return tuple(dict.fromkeys(requirement for suite in suites for requirement in suite))

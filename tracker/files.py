@@ -6,6 +6,8 @@ moment; read-only files cannot be deleted until the bit is cleared.
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import os
 import shutil
 import stat
@@ -45,6 +47,29 @@ def rename(old: Path, new: Path) -> None:
     retrying(lambda: old.replace(new))
 
 
+def copy(source: Path, target: Path) -> None:
+    """Copy the bytes of a file; where the file system can, the two share them until one is written."""
+    # shutil's way never shares blocks on Linux, this call does on Btrfs, XFS and the like.
+    by_kernel: Callable[[int, int, int], int] | None = getattr(os, "copy_file_range", None)
+    if by_kernel is not None and _copied_by_kernel(by_kernel, source, target):
+        return
+    shutil.copyfile(source, target)
+
+
+def _copied_by_kernel(copy_range: Callable[[int, int, int], int], source: Path, target: Path) -> bool:
+    with source.open("rb") as old, target.open("wb") as new:
+        left = os.fstat(old.fileno()).st_size
+        try:
+            while left and (done := copy_range(old.fileno(), new.fileno(), left)):
+                left -= done
+        except OSError as error:
+            # Old kernels and some file systems refuse; a full disk is full for the other way too.
+            if error.errno == errno.ENOSPC:
+                raise
+            return False
+    return not left
+
+
 def remove_tree(folder: Path, sleep: Callable[[float], object] = time.sleep) -> bool:
     """Delete a folder with all that is in it, or a file; return whether it is gone. Never raises.
 
@@ -81,6 +106,18 @@ def _clearing_read_only(denied: list[str]) -> Callable[[Callable[..., Any], str,
             pass  # gone meanwhile, or a folder in which something stayed; not every function takes a path alone
 
     return try_again
+
+
+def stamp(files: Iterable[str]) -> str:
+    """Return a digest over the sizes and the times of change of files, which differs once one was written to."""
+    digest = hashlib.sha256()
+    for path in files:
+        try:
+            info = os.stat(path)  # noqa: PTH116 - there are ten thousand of them
+            digest.update(b"%d %d\n" % (info.st_size, info.st_mtime_ns))
+        except OSError:
+            digest.update(b"gone\n")
+    return digest.hexdigest()[:16]
 
 
 def disk_use(folders: Iterable[Path]) -> int:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracker.engine import engine
 from tracker.errors import StoreError
-from tracker.files import rename
+from tracker.files import copy, rename
 from tracker.refresh import create, fill, fits, pending
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ class Generations:
         number = max((int(path.stem) for path in self._all()), default=0) + 1
         try:
             if base is not None:
-                shutil.copyfile(base, aside)
+                copy(base, aside)
             self._write(aside, new=base is None)
             rename(aside, self.folder / f"{number:08d}.duckdb")
         finally:

@@ -5,12 +5,14 @@ A query must not pay for the network, and a poll not for the database; so each p
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracker.config import Loaded, load
+from tracker.errors import UsageError
 
 if TYPE_CHECKING:
     from tracker.index import PackageIndex
@@ -24,10 +26,24 @@ FRESH_WAIT = 120.0
 """Seconds to wait for another process's refresh: what runs is never decided by an old state of the database."""
 
 
+def check_text(text: str, what: str) -> None:
+    """Raise UsageError for what was given to us in letters that its encoding does not have.
+
+    Neither the journal nor the database can hold such halves of characters, nor does either open such a path.
+    """
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        said = text.encode("utf-8", "backslashreplace").decode()
+        raise UsageError(
+            f"{what} can not be read in the encoding '{sys.getfilesystemencoding()}': {said}",
+            hint="set PYTHONUTF8=1 or a locale of UTF-8 such as LC_ALL=C.UTF-8",
+        )
+
+
 class Home:
     """The parts of one home folder."""
 
     def __init__(self, folder: Path, stop: Callable[[], bool] = lambda: False) -> None:
+        check_text(str(folder), "the name of the home folder")
         self.folder = folder
         self.stop = stop
         """Asked often by what takes long (installing, downloading); True makes it raise Stopped."""

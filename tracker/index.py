@@ -10,8 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,7 +23,6 @@ from urllib.parse import unquote, urlsplit
 
 from packaging.utils import canonicalize_name, is_normalized_name
 
-from tracker import versions
 from tracker.config import IndexSettings, without_login
 from tracker.errors import IndexProblem, Stopped, WheelError
 from tracker.files import rename
@@ -37,7 +38,7 @@ from tracker.index_page import (
 )
 from tracker.index_page import UNKNOWN_UPLOAD as UNKNOWN_UPLOAD
 from tracker.index_page import read_page as read_page
-from tracker.model import Build, BuildFile, IndexChange, IndexChangeKind
+from tracker.model import Build, BuildFile
 
 if TYPE_CHECKING:
     import requests
@@ -53,6 +54,7 @@ _PAGE_LIMIT = 64 * 2**20
 _WHEEL_LIMIT = 4 * 2**30
 _CHUNK = 256 * 1024
 _STOP_EVERY = 0.1
+_PART_LIFE, _PART_SILENCE = 86400.0, 60.0
 _PASSING_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 _HINT_NETWORK = "check the network and the proxy, or name a mirror of the index in the configuration"
@@ -201,7 +203,7 @@ class PackageIndex:
 
     def _fetch_to(self, place: Path, file: BuildFile, progress: Callable[[int], object]) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
-        _sweep_parts(place.parent)
+        _sweep_parts(self._cache)
         part = place.with_name(f"{file.filename[:100]}.{os.getpid()}-{time.monotonic_ns():x}.part")
         try:
             self._retrying(lambda limit: self._download(file, part, progress, limit))
@@ -213,13 +215,15 @@ class PackageIndex:
     def _download(self, file: BuildFile, part: Path, progress: Callable[[int], object], limit: float) -> None:
         digest, size = hashlib.sha256(), 0
         url = checked_url(file.url, file.url)
-        with self._opened(url, {"Accept-Encoding": "identity"}) as response, part.open("wb") as out:
+        with self._opened(url, {"Accept-Encoding": "identity"}) as response:
             _check_status(response)
-            for piece in self._pieces(response, file.size or _WHEEL_LIMIT, limit):
-                out.write(piece)
-                digest.update(piece)
-                size += len(piece)
-                progress(len(piece))
+            self._check_stop()
+            with part.open("wb") as out:
+                for piece in self._pieces(response, file.size or _WHEEL_LIMIT, limit):
+                    out.write(piece)
+                    digest.update(piece)
+                    size += len(piece)
+                    progress(len(piece))
         if file.size and size != file.size:
             raise _Failed(f"{size} bytes came, the index promised {file.size}", again=size < file.size)
         if digest.hexdigest() != file.sha256.lower():
@@ -278,7 +282,7 @@ class PackageIndex:
         limit = time.monotonic() + self._settings.deadline
         for retry in self._retries():
             try:
-                return attempt(limit)
+                return self._hearing_stop(lambda: attempt(limit))
             except _Failed as failure:
                 pause = retry.get_backoff_time() if failure.wait is None else failure.wait
                 if not failure.again or not retry.total:
@@ -290,6 +294,27 @@ class PackageIndex:
                     raise
                 self._pause(pause)
         raise AssertionError("the last retry has a total of 0 and raises")
+
+    def _hearing_stop(self, attempt: Callable[[], T]) -> T:
+        """Return what the attempt returns; raise Stopped soon after we are told to, however silent the index is.
+
+        A thread, because a read that waits for the network hears nothing. After a stop it ends by itself, at the
+        next piece or when the index has been silent for too long.
+        """
+        from concurrent.futures import Future, wait
+
+        told: Future[T] = Future()
+
+        def work() -> None:
+            try:
+                told.set_result(attempt())
+            except BaseException as error:
+                told.set_exception(error)
+
+        threading.Thread(target=work, name="transfer", daemon=True).start()
+        while not wait([told], _STOP_EVERY).done:
+            self._check_stop()
+        return told.result()
 
     def _retries(self) -> Iterator[Retry]:
         """Yield the state of the retries before each try; urllib3 knows the back-off and the jitter."""
@@ -372,12 +397,29 @@ def _is_cached(place: Path, file: BuildFile) -> bool:
         return hashlib.file_digest(stream, "sha256").hexdigest() == file.sha256.lower()
 
 
-def _sweep_parts(folder: Path) -> None:
-    """Delete what downloads left behind that were killed more than a day ago."""
-    for part in folder.glob("*.part"):
+def _sweep_parts(cache: Path) -> None:
+    """Delete what downloads and polls left behind that were killed, whatever they had come for."""
+    for part in (*cache.glob("wheels/*/*/*.part"), *cache.glob("index/*.part")):
         with suppress(OSError):
-            if part.stat().st_mtime < time.time() - 86400:
+            if is_left_behind(part.name, time.time() - part.stat().st_mtime, _is_alive):
                 part.unlink()
+
+
+def is_left_behind(name: str, age: float, alive: Callable[[int], bool]) -> bool:
+    """Tell from its name and the seconds since it last grew whether nobody fills a file any more.
+
+    A process that is not here can be one of another machine on the same disk: so a moment of silence counts.
+    """
+    owner = re.search(r"\.(\d+)(?:-[0-9a-f]+)?\.part$", name)
+    if owner is None or age > _PART_LIFE:
+        return age > _PART_LIFE
+    return age > _PART_SILENCE and not alive(int(owner[1]))
+
+
+def _is_alive(pid: int) -> bool:
+    import psutil
+
+    return psutil.pid_exists(pid)
 
 
 def _read_kept(kept: Path, url: str) -> _Page | None:
@@ -404,49 +446,3 @@ def _keep_page(kept: Path, url: str, page: _Page) -> list[str]:
             part.unlink(missing_ok=True)
         return [f"the answer can not be kept for the next poll: {error.strerror}"]
     return []
-
-
-def index_changes(known: Mapping[str, Build], seen: Sequence[Build]) -> list[IndexChange]:
-    """Return what differs between the builds known by version and those seen now, in order of version. Pure.
-
-    A new build is one change, whatever its files. A yank is told of the build when the build as a whole is
-    withdrawn or comes back (the subject is the reason), and otherwise of the single file (the subject is its
-    name). Upload times and sizes do not count: mirrors leave them out.
-    """
-    now = {build.version: build for build in seen}
-    changes: list[IndexChange] = []
-    for version in versions.in_order(known.keys() | now.keys()):
-        changes += _build_changes(known.get(version), now.get(version))
-    return changes
-
-
-def _build_changes(old: Build | None, new: Build | None) -> list[IndexChange]:
-    if old is None or new is None:
-        build = new or old
-        assert build is not None
-        kind = IndexChangeKind.NEW_BUILD if old is None else IndexChangeKind.BUILD_GONE
-        return [IndexChange(build.track, build.version, kind)]
-    changes: list[IndexChange] = []
-    if old.yanked != new.yanked:
-        kind = IndexChangeKind.YANKED if new.yanked else IndexChangeKind.UNYANKED
-        changes.append(IndexChange(new.track, new.version, kind, new.yank_reason or ""))
-    before = {file.filename: file for file in old.files}
-    after = {file.filename: file for file in new.files}
-    for filename in sorted(before.keys() | after.keys()):
-        for kind in _file_changes(before.get(filename), after.get(filename), old.yanked != new.yanked):
-            changes.append(IndexChange(new.track, new.version, kind, filename))
-    return changes
-
-
-def _file_changes(old: BuildFile | None, new: BuildFile | None, told: bool) -> list[IndexChangeKind]:
-    """Return what befell one file; ``told`` is True when the build's own yank says it already."""
-    if old is None:
-        return [IndexChangeKind.NEW_FILE]
-    if new is None:
-        return [IndexChangeKind.FILE_GONE]
-    kinds: list[IndexChangeKind] = []
-    if old.sha256 != new.sha256:
-        kinds.append(IndexChangeKind.HASH_CHANGED)
-    if not told and (old.yanked is None) != (new.yanked is None):
-        kinds.append(IndexChangeKind.UNYANKED if new.yanked is None else IndexChangeKind.YANKED)
-    return kinds

@@ -17,12 +17,12 @@ import msgspec
 
 from tracker.errors import StoreError
 from tracker.journal import MAX_LINE, SEGMENT_LIMIT, Line, kind_of
-from tracker.model import EVENT_NAMES, Attempt, Observation, RunFinished, RunStarted
+from tracker.model import EVENT_NAMES, Observation, RunFinished, RunStarted
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-_MARKS = frozenset(EVENT_NAMES[kind] for kind in (Attempt, RunStarted, RunFinished))
+_MARKS = frozenset(EVENT_NAMES[kind] for kind in (RunStarted, RunFinished))
 """Events that no table holds: they steer a run, they are not results."""
 _BULK = EVENT_NAMES[Observation]
 _OBSERVATION = f'{{"{_BULK}":{{'.encode()

@@ -63,6 +63,28 @@ def fingerprint(facts: Mapping[str, str]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
+BOOT_DRIFT = 120
+"""Seconds by which corrections of the clock may move the moment of a start, and no machine starts twice within."""
+
+
+def boot_id() -> str:
+    """Return which start of the machine this is; empty where that can not be told."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except (OSError, ValueError):
+        pass
+    import psutil
+
+    return f"{psutil.boot_time():.0f}"
+
+
+def same_boot(one: str, other: str) -> bool:
+    """Whether two answers of ``boot_id`` are of one start; Windows tells its moment only, to within a little."""
+    if one.isdigit() and other.isdigit():
+        return abs(int(one) - int(other)) < BOOT_DRIFT
+    return one == other
+
+
 def directx(environment: Mapping[str, str]) -> str:
     """Say whether a device may be asked for: ``real`` DirectX, or at best a wheel's ``stand-in`` for it.
 

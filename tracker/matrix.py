@@ -6,6 +6,7 @@ A suite is a folder with a ``suite.toml``::
     requirements = ["timm==1.0.31"] # installed beside the build (PEP 508; markers allowed)
     needs = "device"                # of every case that says nothing else; see NEEDS
     timeout = 300.0                 # seconds, likewise; without one, the setting of the program holds
+    options = ["samples"]           # settings of the section "suites" that its results rest on
 
     [[case]]
     id = "{model}/{dtype}/batch{batch}"  # the whole id is then "inference/resnet50/float16/batch8"
@@ -14,6 +15,11 @@ A suite is a folder with a ``suite.toml``::
     timeout = 600.0
     params = { seed = 0 }                # given to the function as keywords
     each = { model = ["resnet50"], dtype = ["float16"], batch = [1, 8] }  # one case per combination
+    rows = "operators.json"              # a list of tables of params beside this file: one case for each of them
+    after = "inference/{model}/float32/batch1"  # runs only where that case came out right
+    isolate = true                       # in a process of its own
+    small = { image = 64 }               # params in place of these in a small run; the id then ends in "@small"
+    full_only = true                     # no such case in a small run
 
 Nothing here runs, imports or judges a case.
 """
@@ -24,10 +30,11 @@ import ast
 import difflib
 import hashlib
 import itertools
+import json
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -39,18 +46,31 @@ MANIFEST = "suite.toml"
 NEEDS = ("import", "directx", "device")
 """What a case needs: the build's import alone, the real DirectX libraries, or a device that computes."""
 
-_SUITE_KEYS = ("name", "requirements", "needs", "timeout", "case")
-_CASE_KEYS = ("id", "function", "needs", "timeout", "params", "each")
+_SUITE_KEYS = ("name", "requirements", "needs", "timeout", "options", "case")
+OPTIONS = ("samples", "operator_seconds", "data", "weights", "download", "whisper_url", "whisper_sha256")
+"""Settings that a suite's results can rest on."""
+_CASE_KEYS = (
+    *("id", "function", "needs", "timeout", "params", "each", "rows"),
+    *("after", "isolate", "small", "full_only"),
+)
+SIZES = ("full", "small")
+"""How much a run asks of a device; a case that is smaller in a small run has another id there."""
+SMALL = "@small"
 _DEFAULTS = ("needs", "timeout")
 _ID = re.compile(r"(?!.*(?:^|/)\.{1,2}(?:/|$))[\w.+=,@-]+(?:/[\w.+=,@-]+)*", re.ASCII)
 _FUNCTION = re.compile(r"(?:[A-Za-z_]\w*:)?[A-Za-z_]\w*", re.ASCII)
 _TEXT = {".py", ".toml", ".json", ".jsonl", ".txt", ".md", ".csv"}
+DIGEST_RULES = 1
+"""Raised by hand when ``digest`` comes to another value for the same files."""
 _HARNESS = ("worker.py", "protocol.py")
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One check of a suite; ``id`` begins with the suite's name. ``timeout`` in seconds or None."""
+    """One check of a suite; ``id`` begins with the suite's name. ``timeout`` in seconds or None.
+
+    ``after`` names the case that must have come out right before; ``isolate`` gives it a process of its own.
+    """
 
     id: str
     suite: str
@@ -58,6 +78,8 @@ class Case:
     params: Mapping[str, Any] = field(default_factory=dict, hash=False)
     needs: str = "import"
     timeout: float | None = None
+    after: str | None = None
+    isolate: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,27 +89,54 @@ class Suite:
     name: str
     requirements: tuple[str, ...]
     cases: tuple[Case, ...]
+    options: tuple[str, ...] = ()
 
 
-def load_suites(folder: Path) -> tuple[Suite, ...]:
+def load_suites(folder: Path, size: str = "full") -> tuple[Suite, ...]:
     """Return every suite under the folder, by name; raise UsageError where a manifest makes no sense."""
-    return tuple(_load(manifest) for manifest in sorted(folder.glob(f"*/{MANIFEST}")))
+    suites = [_load(manifest, size) for manifest in sorted(folder.glob(f"*/{MANIFEST}"))]
+    known = {case.id: case for suite in suites for case in suite.cases}
+    gates = {case.id: _gate(case, known) for case in known.values() if case.after is not None}
+    _check_gates(gates)
+    return tuple(
+        replace(suite, cases=tuple(replace(case, after=gates.get(case.id)) for case in suite.cases))
+        for suite in suites
+    )
 
 
-def _load(path: Path) -> Suite:
+def _gate(case: Case, known: Mapping[str, Case]) -> str:
+    """Return the whole id of the case that this one comes after."""
+    found = next((name for name in (f"{case.after}{SMALL}", str(case.after)) if name in known), None)
+    if found is None:
+        raise UsageError(f"{case.id} comes after '{case.after}', and there is no such case")
+    return found
+
+
+def _check_gates(gates: Mapping[str, str]) -> None:
+    for first in gates:
+        seen, gate = {first}, gates.get(first)
+        while gate is not None:
+            if gate in seen:
+                raise UsageError(f"{first} comes after itself, by way of '{gate}'")
+            seen.add(gate)
+            gate = gates.get(gate)
+
+
+def _load(path: Path, size: str) -> Suite:
     try:
         data = tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: cannot be read: {error}") from None
-    return _Manifest(path, data).suite()
+    return _Manifest(path, data, size).suite()
 
 
 class _Manifest:
     """One manifest; every complaint names the file and the place in it."""
 
-    def __init__(self, path: Path, data: dict[str, Any]) -> None:
+    def __init__(self, path: Path, data: dict[str, Any], size: str) -> None:
         self._path = path
         self._data = data
+        self._small = size == "small"
 
     def suite(self) -> Suite:
         self._known(self._data, _SUITE_KEYS, "the suite")
@@ -99,7 +148,13 @@ class _Manifest:
             self._fail("'case' is not a list of tables", "write [[case]]")
         cases = tuple(case for table in tables for case in self._cases(str(name), table))
         self._unique(case.id for case in cases)
-        return Suite(str(name), self._requirements(), cases)
+        return Suite(str(name), self._requirements(), cases, self._options())
+
+    def _options(self) -> tuple[str, ...]:
+        listed = self._data.get("options", [])
+        if not isinstance(listed, list) or not all(name in OPTIONS for name in listed):
+            self._fail("'options' is not a list of settings", f"some of: {', '.join(OPTIONS)}")
+        return tuple(listed)
 
     def _requirements(self) -> tuple[str, ...]:
         listed = self._data.get("requirements", [])
@@ -117,18 +172,32 @@ class _Manifest:
         self._known(table, _CASE_KEYS, where)
         defaults: dict[str, Any] = {key: self._data[key] for key in _DEFAULTS if key in self._data}
         given = {**defaults, **table}
-        if given.get("needs", "import") not in NEEDS:
-            self._fail(f"{where} needs {given['needs']!r}", f"one of: {', '.join(NEEDS)}")
+        self._check_kinds(given, where)
+        if self._small and given.get("full_only"):
+            return
+        ending = SMALL if self._small and "small" in given else ""
         for params in self._combinations(table, where):
             name = self._filled(table.get("id"), params, where)
+            after = given.get("after")
             yield Case(
-                id=f"{suite}/{name}",
+                id=f"{suite}/{name}{ending}",
                 suite=suite,
                 function=self._function(table.get("function", name), where),
-                params=params,
+                params={**params, **given["small"]} if ending else params,
                 needs=given.get("needs", "import"),
                 timeout=self._timeout(given.get("timeout"), where),
+                after=None if after is None else self._filled(after, params, where),
+                isolate=given.get("isolate", False),
             )
+
+    def _check_kinds(self, given: Mapping[str, Any], where: str) -> None:
+        if given.get("needs", "import") not in NEEDS:
+            self._fail(f"{where} needs {given['needs']!r}", f"one of: {', '.join(NEEDS)}")
+        for key in ("isolate", "full_only"):
+            if not isinstance(given.get(key, False), bool):
+                self._fail(f"{where}: '{key}' is true or false")
+        if not isinstance(given.get("small", {}), dict):
+            self._fail(f"{where}: 'small' is a table")
 
     def _combinations(self, table: dict[str, Any], where: str) -> Iterator[dict[str, Any]]:
         params, each = table.get("params", {}), table.get("each", {})
@@ -136,8 +205,20 @@ class _Manifest:
             self._fail(f"{where}: 'params' and 'each' are tables")
         if not all(isinstance(values, list) and values for values in each.values()):
             self._fail(f"{where}: 'each' gives a list of values for every name")
-        for values in itertools.product(*each.values()):
-            yield {**params, **dict(zip(each, values, strict=True))}
+        for row in self._rows(table["rows"], where) if "rows" in table else ({},):
+            for values in itertools.product(*each.values()):
+                yield {**params, **row, **dict(zip(each, values, strict=True))}
+
+    def _rows(self, name: Any, where: str) -> list[dict[str, Any]]:
+        if not isinstance(name, str) or Path(name).name != name:
+            self._fail(f"{where}: 'rows' is the name of a file beside this one")
+        try:
+            rows = json.loads((self._path.parent / name).read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            self._fail(f"{where}: {name} cannot be read: {error}")
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            self._fail(f"{where}: {name} is not a list of tables")
+        return rows
 
     def _filled(self, template: Any, params: dict[str, Any], where: str) -> str:
         try:

@@ -308,11 +308,15 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A case was in flight when the host or the tracker died; written by whoever took over afterwards."""
+    """A case was in flight when the host or the tracker died; written by whoever took over afterwards.
+
+    ``host_died``: the machine was started anew since, so that it may be the case that took it down.
+    """
 
     run: str
     worker: str
     cell: Cell
+    host_died: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,17 +9,18 @@ stand behind the last result are known to be written.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import msgspec
 
+from tracker import versions
 from tracker.config import without_login
 from tracker.errors import HomeBusy, IndexProblem, StoreError
 from tracker.home import Home
-from tracker.index import UNKNOWN_UPLOAD, IndexAnswer, PackageIndex, index_changes
-from tracker.model import Build, BuildFile, IndexChange, PollResult
+from tracker.index import UNKNOWN_UPLOAD, IndexAnswer, PackageIndex
+from tracker.model import Build, BuildFile, IndexChange, IndexChangeKind, PollResult
 from tracker.trackfile import Track
 
 QUICK = 1.5
@@ -165,3 +166,49 @@ def changed_builds(known: dict[str, Build], seen: Sequence[Build]) -> list[Build
     gone = known.keys() - {build.version for build in seen}
     emptied = [replace(known[version], files=()) for version in sorted(gone)]
     return [*(build for build in seen if known.get(build.version) != build), *emptied]
+
+
+def index_changes(known: Mapping[str, Build], seen: Sequence[Build]) -> list[IndexChange]:
+    """Return what differs between the builds known by version and those seen now, in order of version. Pure.
+
+    A new build is one change, whatever its files. A yank is told of the build when the build as a whole is
+    withdrawn or comes back (the subject is the reason), and otherwise of the single file (the subject is its
+    name). Upload times and sizes do not count: mirrors leave them out.
+    """
+    now = {build.version: build for build in seen}
+    changes: list[IndexChange] = []
+    for version in versions.in_order(known.keys() | now.keys()):
+        changes += _build_changes(known.get(version), now.get(version))
+    return changes
+
+
+def _build_changes(old: Build | None, new: Build | None) -> list[IndexChange]:
+    if old is None or new is None:
+        build = new or old
+        assert build is not None
+        kind = IndexChangeKind.NEW_BUILD if old is None else IndexChangeKind.BUILD_GONE
+        return [IndexChange(build.track, build.version, kind)]
+    changes: list[IndexChange] = []
+    if old.yanked != new.yanked:
+        kind = IndexChangeKind.YANKED if new.yanked else IndexChangeKind.UNYANKED
+        changes.append(IndexChange(new.track, new.version, kind, new.yank_reason or ""))
+    before = {file.filename: file for file in old.files}
+    after = {file.filename: file for file in new.files}
+    for filename in sorted(before.keys() | after.keys()):
+        for kind in _file_changes(before.get(filename), after.get(filename), old.yanked != new.yanked):
+            changes.append(IndexChange(new.track, new.version, kind, filename))
+    return changes
+
+
+def _file_changes(old: BuildFile | None, new: BuildFile | None, told: bool) -> list[IndexChangeKind]:
+    """Return what befell one file; ``told`` is True when the build's own yank says it already."""
+    if old is None:
+        return [IndexChangeKind.NEW_FILE]
+    if new is None:
+        return [IndexChangeKind.FILE_GONE]
+    kinds: list[IndexChangeKind] = []
+    if old.sha256 != new.sha256:
+        kinds.append(IndexChangeKind.HASH_CHANGED)
+    if not told and (old.yanked is None) != (new.yanked is None):
+        kinds.append(IndexChangeKind.UNYANKED if new.yanked is None else IndexChangeKind.YANKED)
+    return kinds

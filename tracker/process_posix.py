@@ -1,9 +1,9 @@
 """The POSIX half of a process tree: start it in a session of its own, find all of it, kill it, weigh it.
 
-Members are found in three ways, because each has holes: by session and group (lost by ``setsid``), by descent
-from a process seen earlier (lost when a parent dies between two looks), and by a nonce in the environment
-that every child inherits (lost when it is scrubbed). Only ``/proc`` tells all three; without it (macOS) the
-group is all that is known.
+Members are found in four ways, because each has holes: by session and group (lost by ``setsid``), by descent
+from a process seen earlier (lost when a parent dies between two looks), by a nonce in the environment that
+every child inherits (lost when it is scrubbed), and because on Linux a process whose parent dies becomes a child
+of ours (lost when we die first). Only ``/proc`` tells them; without it (macOS) the group is all that is known.
 
 This file is also a program: the *guard*, one small process per tracker that kills what the tracker started
 when the tracker is gone, even by ``kill -9``. So it needs nothing but the standard library. What a tree is
@@ -13,6 +13,7 @@ for, and when it has to die, is not known here.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import subprocess
@@ -22,7 +23,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 assert sys.platform != "win32"  # the type checker reads on for the other systems only
 
@@ -32,6 +33,7 @@ NONCE = "DMLTRACK_TREE"
 GUARD_PATIENCE = 10.0
 """Seconds for which a guard without a tracker tries to kill what is left."""
 
+_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER in linux/prctl.h
 _PROC = Path("/proc")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -98,6 +100,23 @@ def members(processes: Table, root: int, known: Collection[Entry] = ()) -> set[i
     return found
 
 
+def adopted(processes: Table, us: int, own: Collection[int]) -> set[int]:
+    """Return the children of ours that we did not start: what left its session and lost its parent.
+
+    ``own`` are the roots and the guard. What the tracker starts otherwise stays in the tracker's session, and what
+    still is in the session of a root belongs to that root.
+    """
+    ours = {*own, *([processes[us].session] if us in processes else [])}
+    return {e.pid for e in processes.values() if e.parent == us and not {e.pid, e.session} & ours}
+
+
+def become_subreaper() -> None:
+    """Let processes whose parent dies become children of this process, and not of init."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+
+
 def carriers(processes: Iterable[Entry], nonces: Collection[str]) -> set[int]:
     """Return the ids of the processes that carry one of the nonces in their environment."""
     words = {f"{NONCE}={nonce}".encode() for nonce in nonces}
@@ -124,6 +143,32 @@ def send_kill_group(group: int) -> None:
         os.killpg(group, signal.SIGKILL)
 
 
+_OWN: set[int] = set()
+"""The processes that we started in sessions of their own, as far as they are not reaped."""
+
+_BIRTHS = threading.Lock()
+"""Held while one is started: it must not be seen before it is known to be ours."""
+
+
+def _start(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+    with _BIRTHS:
+        started = subprocess.Popen(command, start_new_session=True, **options)
+        _OWN.add(started.pid)
+    return started
+
+
+def _strays() -> tuple[Table, set[int]]:
+    """Return the process table, and which of it are children of ours that we did not start; bury the dead ones."""
+    with _BIRTHS:
+        processes, own = table(), frozenset(_OWN)
+    found = adopted(processes, os.getpid(), own)
+    for pid in found:
+        if processes[pid].dead:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+    return processes, found
+
+
 class PosixTree:
     """One running tree: a session of its own whose members carry a nonce."""
 
@@ -134,16 +179,16 @@ class PosixTree:
         self._known: dict[int, Entry] = {}
         self._peak = 0
         self._ooms = oom_kills()
+        become_subreaper()
         GUARD.add(nonce)  # before the start: a tracker that dies in between leaves nothing behind
         try:
-            self._popen = subprocess.Popen(
+            self._popen = _start(
                 list(command),
                 env={**env, NONCE: nonce},
                 cwd=cwd,
                 stdin=subprocess.PIPE if hold_stdin else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,
             )
         except BaseException:
             GUARD.remove(nonce)
@@ -188,9 +233,10 @@ class PosixTree:
 
     def alive(self) -> tuple[int, ...]:
         """Return the ids of the members that are not dead yet."""
-        processes = table()
+        processes, strays = _strays()
         young = [entry for entry in processes.values() if entry.start >= self._born]
         mine = members(processes, self.pid, self._known.values()) | carriers(young, [self._nonce])
+        mine |= {entry.pid for entry in young} & strays
         mine |= members(processes, self.pid, [processes[pid] for pid in mine if pid in processes])
         self._known.update((pid, processes[pid]) for pid in mine if pid in processes)
         living = {pid for pid in mine if pid in processes and not processes[pid].dead}
@@ -212,6 +258,8 @@ class PosixTree:
             with contextlib.suppress(OSError):
                 self._popen.stdin.close()
         self._popen.poll()
+        _OWN.discard(self.pid)
+        _strays()
         GUARD.remove(self._nonce)
 
 
@@ -268,14 +316,13 @@ class Guard:
     def _start(self) -> None:
         # Without a guard a worker still ends with us; only its children might not. So no reason to give up.
         with contextlib.suppress(OSError):
-            self._popen = subprocess.Popen(
+            self._popen = _start(
                 [sys.executable, "-I", "-S", __file__],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 cwd="/",
                 env={},
-                start_new_session=True,
             )
         for nonce in self._nonces:
             self._tell(f"+{nonce}\n")

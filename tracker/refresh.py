@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
 from pathlib import Path
@@ -227,7 +228,8 @@ def _judge_cells(connection: DuckDBPyConnection, scratch: Path, first: int) -> N
     if first:
         touched = f"SELECT DISTINCT {_CELL} FROM observation WHERE rowid >= {first}"
         connection.execute(f"CREATE OR REPLACE TEMP TABLE touched AS {touched}")
-        connection.execute(f"DELETE FROM verdict WHERE ({_CELL}) IN (SELECT ({_CELL}) FROM touched)")
+        for table in ("verdict", "known_cell"):
+            connection.execute(f"DELETE FROM {table} WHERE ({_CELL}) IN (SELECT ({_CELL}) FROM touched)")
     connection.execute(_sql("findings").replace("/* narrow */", narrow))
     findings = {key: Finding(State(state), *said) for key, state, *said in _rows(connection, "FROM finding")}
     texts = _rows(connection, "SELECT DISTINCT findings FROM folded")
@@ -244,8 +246,9 @@ def _judge_cells(connection: DuckDBPyConnection, scratch: Path, first: int) -> N
 
 
 def _decided(text: str, findings: Mapping[int, Finding]) -> dict[str, Any]:
-    seen = [item.split("x") for item in text.split(" ")]
-    word = verdict([findings[int(key)] for key, _ in seen], [int(times) for _, times in seen])
+    seen = [list(map(int, re.split("[x@]", item))) for item in text.split(" ")]
+    keys, times, attempts = zip(*seen, strict=True)
+    word = verdict([findings[key] for key in keys], times, attempts)
     return msgspec.to_builtins(word)  # type: ignore[no-any-return]
 
 

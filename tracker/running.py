@@ -5,9 +5,14 @@ The order of steps can be read here; each step's work is done elsewhere. Nothing
 
 from __future__ import annotations
 
+import fnmatch
+import hashlib
 import json
 import os
 import secrets
+import shlex
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,23 +21,38 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
-from tracker import matrix
+from tracker import adapters, matrix
 from tracker.changelog import Changelog, pairs
 from tracker.changes import ChangeKind
+from tracker.config import SuiteSettings
 from tracker.errors import Exit, HomeBusy, IndexProblem, OutsideError, UsageError
-from tracker.execute import Executor, Job, Reporter, requirements_of, take_over
+from tracker.execute import Executor
 from tracker.home import FRESH_WAIT, Home
+from tracker.job import Job, Reporter, requirements_of
 from tracker.locate import predecessor, select
-from tracker.matrix import Suite
+from tracker.matrix import Case, Suite
 from tracker.model import Build, Cell, State
-from tracker.plan import Host, Plan, make_plan, runnable_cells, withdrawn
+from tracker.plan import Host, Plan, make_plan, obstacle, runnable_cells, with_gates, withdrawn
 from tracker.poll import poll
-from tracker.standing import Demand, Next, next_step
+from tracker.standing import Demand, Next, next_step, quarantined
+from tracker.suite_files import digests as digests_of
 from tracker.suite_files import hand_out
+from tracker.takeover import take_over
 from tracker.trackfile import Track
-from tracker.views import Views, build_changes, cells_of_run, known_cells, outdated_environments, states_of
+from tracker.views import (
+    Views,
+    build_changes,
+    cells_of_run,
+    host_deaths,
+    known_adapters,
+    known_cells,
+    outdated_environments,
+    states_of,
+)
 
 DEFAULT_TRACK = "torch-directml"
+ADAPTERS = "census/adapters"
+"""The case that lists a machine's adapters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +67,21 @@ class Wish:
     offline: bool = False
     plan_only: bool = False
     json: bool = False
+    cases: tuple[str, ...] = ()
+    """Patterns for the names of cases, such as ``operators/add*``; none means every case of the suites."""
+    size: str = ""
+    device: str = ""
+    adapter: str = ""
 
     def command(self) -> str:
         """Return the command line that goes on with this run when it was interrupted."""
         words = ["dmltrack run", *self.builds]
         words += [f"--suites {','.join(self.suites)}"] if self.suites != ("all",) else []
+        words += [f"--cases {quoted(pattern)}" for pattern in self.cases]
         words += [f"--track {self.track}"] if self.track != DEFAULT_TRACK else []
+        words += [f"--size {self.size}"] if self.size else []
+        words += [f"--device {self.device}"] if self.device else []
+        words += [f"--adapter {quoted(self.adapter)}"] if self.adapter else []
         words += ["--retry"] if self.retry else []
         words += [f"--again-before {self.again_before:%Y-%m-%dT%H:%M:%SZ}"] if self.again_before else []
         words += ["--offline"] if self.offline else []
@@ -80,6 +109,8 @@ class Result:
     interrupted: bool
     changelogs: tuple[Changelog, ...]
     exit_code: Exit
+    halted: bool = False
+    """Whether it ended early because a process would not die."""
 
 
 @contextmanager
@@ -110,15 +141,82 @@ def _who(holder: Path) -> str:
         return ""
 
 
-def prepare(home: Home, wish: Wish) -> Prepared:
+def quoted(word: str, platform: str = sys.platform) -> str:
+    """Return the word as a command line of this system needs it."""
+    return subprocess.list2cmdline([word]) if platform == "win32" else shlex.quote(word)
+
+
+def prepare(home: Home, wish: Wish, reporter: Reporter) -> Prepared:
     """Return what a run would do; the caller holds the lock."""
-    track = home.track(wish.track)
+    track = on_device(home.track(wish.track), wish.device)
     home.store.refresh(FRESH_WAIT)
     suites_folder = hand_out(home.folder)
-    suites = chosen_suites(matrix.load_suites(suites_folder / "suites"), wish.suites)
+    size = wish.size or home.loaded.settings.suites.size
+    every = matrix.load_suites(suites_folder / "suites", size)
+    suites = chosen_suites(every, wish.suites)
+    cases = chosen_cases(suites, every, wish.cases)
     notes = [f"took over {saved} results of an interrupted run"] if (saved := _salvage(home)) else []
     notes += _ask_index(home, track, wish)
     known = home.builds(track.name)
+    listed, builds = _builds(known, track, wish)
+    digests = _with_options(home, track, every, digests_of(suites_folder, [suite.name for suite in every]))
+    host = Host(home.fingerprint, home.machine.directx, device=track.device)
+    job = Job(_run_id(), wish.command(), track, host, suites_folder, digests, _requirements(every, cases))
+    if any(case.needs == "device" for case in cases):
+        (asking,) = [case for suite in every for case in suite.cases if case.id == ADAPTERS]
+        adapter, host = _adapter(home, job, builds[-1], asking, wish, reporter)
+        job = replace(job, adapter=adapter, host=host)
+    plan = make_plan(builds, cases, job.host, digests, *_steps(home, track, builds, wish))
+    if not wish.builds or "all" in wish.builds:
+        plan = replace(plan, left_out=(*withdrawn(listed, builds), *plan.left_out))
+    cells = tuple(runnable_cells(builds, cases, job.host, digests))
+    # Nothing is installed for a suite of which no case can run here.
+    possible = [case for case in cases if obstacle(case, job.host) is None]
+    named = {case.suite for case in possible}
+    shown = {name: digest for name, digest in digests.items() if name in named}
+    job = replace(job, digests=shown, requirements=_requirements(every, possible))
+    return Prepared(plan, job, tuple(builds), tuple(known), cells, tuple(notes))
+
+
+def _with_options(
+    home: Home, track: Track, suites: Sequence[Suite], digests: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the digests, other ones where a suite's results rest on settings that are not the usual ones."""
+    ours, usual = home.loaded.settings.suites, SuiteSettings()
+    found = dict(digests)
+    for suite in suites:
+        changed: dict[str, object] = {
+            name: getattr(ours, name) for name in suite.options if getattr(ours, name) != getattr(usual, name)
+        }
+        if not track.tiled_resources and any(case.needs == "device" for case in suite.cases):
+            changed["tiled_resources"] = False
+        if changed:
+            text = json.dumps([digests[suite.name], changed], sort_keys=True)
+            found[suite.name] = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return found
+
+
+def _requirements(suites: Sequence[Suite], cases: Sequence[Case]) -> tuple[str, ...]:
+    """Return what the suites of the cases need to be installed."""
+    named = {case.suite for case in cases}
+    return requirements_of(suite.requirements for suite in suites if suite.name in named)
+
+
+def on_device(track: Track, device: str) -> Track:
+    """Return the track with the kind of device that was asked for, which only torch itself has a choice of."""
+    if not device or device == track.device:
+        return track
+    possible = ("cpu", "cuda") if track.package == "torch" else (track.device,)
+    if device not in possible:
+        raise UsageError(
+            f"track {track.name} computes on {' or '.join(possible)}, not on '{device}'",
+            hint="the baselines are in their own track: --track torch --device cpu",
+        )
+    return replace(track, device=device)
+
+
+def _builds(known: Sequence[Build], track: Track, wish: Wish) -> tuple[list[Build], list[Build]]:
+    """Return the builds on the index, and those of them that were asked for."""
     listed = [build for build in known if build.files]
     if not listed:
         raise OutsideError(
@@ -129,24 +227,52 @@ def prepare(home: Home, wish: Wish) -> Prepared:
         raise UsageError(
             f"no build of {track.name} to run", hint="every build is withdrawn; name one to run it"
         )
-    digests = {suite.name: matrix.digest(suites_folder / "suites", suite.name) for suite in suites}
-    host = Host(home.fingerprint, home.machine.directx)
-    cases = [case for suite in suites for case in suite.cases]
-    plan = make_plan(builds, cases, host, digests, _steps(home, track, builds, wish))
-    if not wish.builds or "all" in wish.builds:
-        plan = replace(plan, left_out=(*withdrawn(listed, builds), *plan.left_out))
-    requirements = requirements_of(suite.requirements for suite in suites)
-    job = Job(_run_id(), wish.command(), track, host, suites_folder, digests, requirements)
-    cells = tuple(runnable_cells(builds, cases, host, digests))
-    return Prepared(plan, job, tuple(builds), tuple(known), cells, tuple(notes))
+    return listed, builds
 
 
-def _steps(home: Home, track: Track, builds: Sequence[Build], wish: Wish) -> Callable[[Cell], Next]:
-    """Return the function that says what is to be done about a cell."""
-    known = known_cells(home, track, home.fingerprint)
+def _adapter(
+    home: Home, job: Job, build: Build, asking: Case, wish: Wish, reporter: Reporter
+) -> tuple[str, Host]:
+    """Return the name of the adapter that a run computes on, empty where there is none, and the host with it.
+
+    A machine whose adapters are not known yet is asked through the newest build, which takes a moment.
+    """
+    host = job.host
+    if host.device == "cpu":
+        return "cpu", replace(host, adapter="cpu")
+    names = None if obstacle(asking, host) else known_adapters(home, job.track)
+    if names is None:
+        if obstacle(asking, host) or wish.plan_only:
+            return "", host
+        said = Executor(home, job, reporter).ask(build, asking)
+        home.store.refresh(FRESH_WAIT)
+        names = known_adapters(home, job.track)
+        if names is None:
+            return "", replace(host, no_adapter=f"the adapters of this machine could not be listed ({said})")
+    name = adapters.choose(names, wish.adapter or home.loaded.settings.worker.adapter)
+    if name is None:
+        return "", replace(host, no_adapter="the builds find no adapter that can compute on this machine")
+    return name, replace(host, adapter=adapters.adapter(name).label)
+
+
+def _steps(
+    home: Home, track: Track, builds: Sequence[Build], wish: Wish
+) -> tuple[Callable[[Cell, Case], Next], Callable[[Cell], State | None]]:
+    """Return the functions that say what is to be done about a cell, and what state it is known to be in."""
+    known, deaths = known_cells(home, track, home.fingerprint), host_deaths(home, track, home.fingerprint)
     outdated, changed = outdated_environments(home, track, builds), build_changes(home, track)
     demand = Demand(wish.retry, wish.again_before)
-    return lambda cell: next_step(known.get(cell), outdated, changed.get(cell.version), demand)
+
+    def step(cell: Cell, case: Case) -> Next:
+        if quarantined(deaths.get(cell, 0), case.isolate, demand):
+            return Next.QUARANTINED
+        return next_step(known.get(cell), outdated, changed.get(cell.version), demand)
+
+    def state(cell: Cell) -> State | None:
+        found = known.get(cell)
+        return found.state if found is not None else None
+
+    return step, state
 
 
 def _salvage(home: Home) -> int:
@@ -182,19 +308,39 @@ def chosen_suites(suites: Sequence[Suite], names: Sequence[str]) -> list[Suite]:
     return [known[name] for name in dict.fromkeys(names)]
 
 
+def chosen_cases(suites: Sequence[Suite], every: Sequence[Suite], patterns: Sequence[str]) -> list[Case]:
+    """Return the cases of these suites that fit one of the patterns, and those that they come after.
+
+    Raises UsageError for a pattern that no case fits.
+    """
+    cases = [case for suite in suites for case in suite.cases]
+    for pattern in patterns:
+        if not any(fnmatch.fnmatchcase(case.id, pattern) for case in cases):
+            raise UsageError(
+                f"no case of {', '.join(suite.name for suite in suites)} is named like '{pattern}'",
+                hint='a pattern fits the whole name: "operators/add/*", "*resnet18*"',
+            )
+    chosen = [case for case in cases if any(fnmatch.fnmatchcase(case.id, pattern) for pattern in patterns)]
+    return with_gates(chosen if patterns else cases, [case for suite in every for case in suite.cases])
+
+
 def _run_id() -> str:
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
 
 
 def carry_out(home: Home, prepared: Prepared, reporter: Reporter) -> Result:
     """Execute a plan and return what came of it."""
-    counts: Counter[str] = Counter()
+    counts, halted = Counter[str](), False
     if prepared.plan.cells:
-        counts = Executor(home, prepared.job, reporter).execute(prepared.plan)
+        executor = Executor(home, prepared.job, reporter)
+        counts = executor.execute(prepared.plan)
+        halted = executor.halted
     logs = tuple(compare_neighbours(home, prepared))
     interrupted = home.stop()
     code = exit_code(home, prepared, counts, logs, interrupted)
-    return Result(prepared.job.run, dict(counts), interrupted, logs, code)
+    if halted and not interrupted:
+        code = Exit.OUTSIDE
+    return Result(prepared.job.run, dict(counts), interrupted, logs, code, halted)
 
 
 def compare_neighbours(home: Home, prepared: Prepared) -> Iterator[Changelog]:

@@ -21,6 +21,8 @@ class Next(StrEnum):
     RUN = "run"
     RUN_ALONE = "run-alone"
     """It did not pass, and was not yet run a second time alone in a fresh process."""
+    QUARANTINED = "quarantined"
+    """The machine went down while it ran, too often to try it again unasked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +47,15 @@ class Demand:
     before: datetime | None = None
 
 
-HOST_REASONS = frozenset({"missing-library", "no-python"})
-"""Reasons of ``uninstallable`` that lie with this host and may be mended at any time."""
+HOST_REASONS = frozenset({"missing-library", "no-python", "no-adapter", "no-directx"})
+"""Reasons of inconclusive states that lie with this host and may be mended at any time."""
 
-UNFINISHED = frozenset({State.INFRA, State.SKIPPED, State.NOT_RUN})
+UNFINISHED = frozenset({State.INFRA, State.NOT_RUN})
+BROKEN_OFF = frozenset({"cancelled", "console-closed"})
+"""Reasons of ``skipped`` that lie with us; any other is the suite's word that the case does not apply."""
+
+HOST_DEATHS = 2
+"""How often a machine may go down under a case before it is left alone; a case of its own process has one try."""
 
 
 def next_step(
@@ -59,7 +66,7 @@ def next_step(
     ``outdated`` names environments that hold something else than would be installed now; ``changed_at`` is when
     the index last changed the build's record.
     """
-    if known is None or known.state in UNFINISHED or known.environment in outdated:
+    if known is None or _unfinished(known) or known.environment in outdated:
         return Next.RUN
     if demand.before is not None and known.last_at < demand.before:
         return Next.RUN
@@ -68,6 +75,15 @@ def next_step(
     if known.state.conclusive and known.state is not State.PASS and known.attempts < 2:
         return Next.RUN_ALONE
     return Next.NOTHING
+
+
+def quarantined(host_deaths: int, isolate: bool, demand: Demand) -> bool:
+    """Whether a cell is left alone because the machine went down under it; a person who asks can have it."""
+    return not demand.retry and host_deaths >= (1 if isolate else HOST_DEATHS)
+
+
+def _unfinished(known: Known) -> bool:
+    return known.state in UNFINISHED or (known.state is State.SKIPPED and known.reason in BROKEN_OFF)
 
 
 def _stays_so(known: Known, changed_at: datetime | None) -> bool:

@@ -7,10 +7,13 @@ of it, and keeps the program's own packages off a worker's path.
 from __future__ import annotations
 
 import hashlib
+import json
 import secrets
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
+from tracker import matrix
 from tracker.errors import OutsideError
 from tracker.files import remove_tree, rename
 
@@ -44,3 +47,23 @@ def hand_out(home: Path, source: Path = SHIPPED) -> Path:
         finally:
             remove_tree(aside)
     return place
+
+
+def digests(place: Path, suites: Iterable[str]) -> dict[str, str]:
+    """Return what the results of each suite rest on, for a copy that ``hand_out`` returned.
+
+    The copy never changes, so it is worked out once and kept beside it: to follow every import takes a while.
+    """
+    path, wanted = place / f"digests-{matrix.DIGEST_RULES}.json", sorted(suites)
+    try:
+        known = json.loads(path.read_text("ascii"))
+        return {name: str(known[name]) for name in wanted}
+    except (OSError, ValueError, KeyError, TypeError):
+        found = {name: matrix.digest(place / "suites", name) for name in wanted}
+    aside = path.with_name(f".{secrets.token_hex(4)}")
+    try:
+        aside.write_text(json.dumps(found), "ascii")
+        rename(aside, path)
+    except OSError:
+        aside.unlink(missing_ok=True)  # it is worked out again the next time
+    return found

@@ -1,7 +1,7 @@
 """Tracks: which packages are followed, and what it takes to use one of their builds.
 
-A track is one commented TOML file. Those of the program are in ``tracker/tracks``; a file of the same name in
-the home folder's ``tracks`` goes before it. Nothing here touches the index or an environment.
+A track is one commented TOML file. Those of the program are in ``tracker/tracks``; what a file of the same name
+in the home folder's ``tracks`` says goes before it, key by key. Nothing here touches the index or an environment.
 """
 
 from __future__ import annotations
@@ -59,6 +59,8 @@ class Track:
     libraries: tuple[Library, ...] = ()
     stand_ins: dict[Platform, str] = field(default_factory=dict)
     """Folder in site-packages with stand-ins for the DirectX libraries, per platform."""
+    tiled_resources: bool = True
+    """False turns the backend's tiled resources off right after its import: software adapters need that."""
     stand_ins_of: str = ""
     """The track from whose newest wheel the stand-ins are taken, when the package has none of its own."""
 
@@ -68,15 +70,15 @@ class Track:
         return (*pinned, *self.requirements)
 
 
-def parse_track(text: str, source: str) -> Track:
-    """Return the track that a TOML text describes; ``source`` is named in errors."""
+def parse_track(text: str, source: str, base: dict[str, Any] | None = None) -> Track:
+    """Return the track that a TOML text describes; ``source`` is named in errors, ``base`` has what it leaves out."""
     import tomllib
 
     import msgspec
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     try:
-        data: dict[str, Any] = tomllib.loads(text)
+        data: dict[str, Any] = {**(base or {}), **tomllib.loads(text)}
         unknown = sorted(set(data) - set(Track.__dataclass_fields__))
         if unknown:
             raise UsageError(f"{source}: unknown key '{unknown[0]}'")
@@ -97,14 +99,30 @@ def load_track(name: str, home: Path) -> Track:
     known = track_files(home)
     if name not in known:
         raise UsageError(f"there is no track '{name}'", hint=f"known tracks: {', '.join(sorted(known))}")
+    base: dict[str, Any] = {}
+    for path in known[name][:-1]:
+        base.update(_read(path))
+    path = known[name][-1]
+    return parse_track(_text(path), str(path), base)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    import tomllib
+
+    return tomllib.loads(_text(path))
+
+
+def _text(path: Path) -> str:
     try:
-        text = known[name].read_text("utf-8-sig")  # editors on Windows begin a file with a mark
+        return path.read_text("utf-8-sig")  # editors on Windows begin a file with a mark
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{known[name]}: cannot be read: {error}") from None
-    return parse_track(text, str(known[name]))
+        raise UsageError(f"{path}: cannot be read: {error}") from None
 
 
-def track_files(home: Path) -> dict[str, Path]:
-    """Return the file of every known track by its name."""
-    folders = (SHIPPED, home / "tracks")
-    return {path.stem: path for folder in folders for path in sorted(folder.glob("*.toml"))}
+def track_files(home: Path) -> dict[str, list[Path]]:
+    """Return the files of every known track by its name, the program's own first."""
+    found: dict[str, list[Path]] = {}
+    for folder in (SHIPPED, home / "tracks"):
+        for path in sorted(folder.glob("*.toml")):
+            found.setdefault(path.stem, []).append(path)
+    return found

@@ -59,7 +59,10 @@ _INSIDE: Mapping[str, str] = {
 }
 
 _CODE = re.compile(r"\(os error (\d+)\)")
-_REFUSED = re.compile(r"(?:HTTP status (?:server|client) error \(|An index \(\S+\) returned an? )(\d{3})\b")
+_REFUSED = re.compile(
+    r"(?:HTTP status (?:server|client) error \(|An index \(\S+\) returned an? "
+    r"|An index URL \(\S+\) could not be queried [a-z ]*\()(\d{3})\b"
+)
 _PASSING = frozenset({401, 403, 407, 408, 425, 429, *range(500, 600)})
 
 
@@ -75,7 +78,7 @@ def uv_reason(output: str) -> str:
             parts = [text.removeprefix("error: ")]
         elif text.startswith(("cause: ", "Caused by: ")) and parts:
             parts.append(text.partition(": ")[2])
-        elif text.startswith("hint: An index (") and parts:
+        elif text.startswith(("hint: An index (", "hint: An index URL (")) and parts:
             parts.append(text.removeprefix("hint: "))
         elif text.startswith("hint: "):
             break

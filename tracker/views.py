@@ -6,15 +6,17 @@ by the pure modules; no SQL stands here.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 from tracker.answers import OperatorHistory, matching, operator_history
-from tracker.changelog import BuildView, Changelog, Measured, changelog, pairs
+from tracker.changelog import SAYS_NOTHING, BuildView, Changelog, Measured, changelog, pairs, shared_machine
 from tracker.errors import UsageError
 from tracker.home import Home
 from tracker.locate import locate, predecessor
@@ -22,6 +24,10 @@ from tracker.model import Build, Cell, Confidence, State, Verdict
 from tracker.standing import Known
 from tracker.trackfile import Track
 
+Verdicts = dict[tuple[str, str], tuple[Cell, Verdict]]
+"""By case and adapter."""
+
+_KEY = attrgetter(*(item.name for item in fields(Cell)))
 _TORCH = re.compile(r"torch\s*==\s*([^\s;,]+)")
 
 
@@ -105,10 +111,25 @@ class Views:
 
     def changelog(self, old: str, new: str) -> Changelog:
         """Return what changed between two builds; this machine's measurements go before another's."""
-        return changelog(self[old], self[new], self._home.fingerprint)
+        before, after = self[old], self[new]
+        machine = shared_machine(before, after, self._home.fingerprint)
+        verdicts = self._differing(old, new, machine) if machine else {}
+        with_verdicts = [_with(view, machine, verdicts) for view in (before, after)]
+        return changelog(with_verdicts[0], with_verdicts[1], self._home.fingerprint)
+
+    def _differing(self, old: str, new: str, machine: str) -> dict[str, Verdicts]:
+        """Return the verdicts of each of the two builds, without those that are alike and say nothing."""
+        quiet = [f"{state} {confidence}" for state, confidence in SAYS_NOTHING]
+        asked = {"track": self._track.name, "old": old, "new": new, "machine": machine, "quiet": quiet}
+        found: dict[str, Verdicts] = {}
+        for row in self._store.answer("verdicts_that_differ", **asked).rows:
+            cell, (state, reason, message, confidence, count) = Cell(*row[:7]), row[7:]
+            verdict = Verdict(State(state), reason, message, Confidence(confidence), count)
+            found.setdefault(cell.version, {})[cell.case, cell.adapter] = (cell, verdict)
+        return found
 
     def __getitem__(self, version: str) -> BuildView:
-        """Return all that is known of one build."""
+        """Return all that is known of one build but its verdicts, which are only asked for in pairs."""
         if version not in self._known:
             self._known[version] = self._read(version)
         return self._known[version]
@@ -144,11 +165,10 @@ class Views:
 
     def _measured(self, version: str) -> dict[str, Measured]:
         """Return what each machine measured of a build."""
-        kernels, api, verdicts = self._kernels(version), self._api(version), self._verdicts(version)
-        return {
-            machine: Measured(kernels.get(machine), api.get(machine), verdicts.get(machine, {}))
-            for machine in sorted({*kernels, *api, *verdicts})
-        }
+        kernels, api = self._kernels(version), self._api(version)
+        rows = self._store.query("machines_of", track=self._track.name, version=version)
+        machines = sorted({*kernels, *api, *(row["machine"] for row in rows)})
+        return {machine: Measured(kernels.get(machine), api.get(machine)) for machine in machines}
 
     def _machines(self, version: str, case: str) -> list[str]:
         return [machine for machine, measured in self._census.get(version, {}) if measured == case]
@@ -172,14 +192,12 @@ class Views:
             found[row["machine"]][row["name"]] = row["signature"]
         return found
 
-    def _verdicts(self, version: str) -> dict[str, dict[tuple[str, str], tuple[Cell, Verdict]]]:
-        found: dict[str, dict[tuple[str, str], tuple[Cell, Verdict]]] = {}
-        for row in self._store.query("verdicts", track=self._track.name, version=version):
-            state, confidence = State(row["state"]), Confidence(row["confidence"])
-            verdict = Verdict(state, row["reason"], row["message"], confidence, row["observations"])
-            key = (row["case_id"], row["adapter"])
-            found.setdefault(row["machine"], {})[key] = (_cell(row), verdict)
-        return found
+
+def _with(view: BuildView, machine: str, verdicts: Mapping[str, Verdicts]) -> BuildView:
+    if machine not in view.measured:
+        return view
+    measured = replace(view.measured[machine], verdicts=verdicts.get(view.version, {}))
+    return replace(view, measured={**view.measured, machine: measured})
 
 
 def changelogs(home: Home, track: Track, texts: Sequence[str], *, everything: bool) -> list[Changelog]:
@@ -227,13 +245,27 @@ def operator_histories(home: Home, track: Track, name: str) -> list[OperatorHist
 
 def known_cells(home: Home, track: Track, machine: str) -> dict[Cell, Known]:
     """Return what is known of each cell of a track on a machine."""
-    rows = home.store.query("known_cells", track=track.name, machine=machine)
+    answer = home.store.answer("known_cells", track=track.name, machine=machine)
+    states = {state.value: state for state in State}
     return {
-        _cell(row): Known(
-            State(row["state"]), row["reason"], row["environment"], row["attempts"], row["last_at"]
-        )
-        for row in rows
+        Cell(*row[:7]): Known(states[state], reason, environment, attempts, last_at)
+        for row in answer.rows
+        for state, reason, environment, attempts, last_at in (row[7:],)
     }
+
+
+def host_deaths(home: Home, track: Track, machine: str) -> dict[Cell, int]:
+    """Return how often the machine went down while a cell of the track was in flight."""
+    rows = home.store.query("host_deaths", track=track.name, machine=machine)
+    return {_cell(row): row["deaths"] for row in rows}
+
+
+def known_adapters(home: Home, track: Track) -> list[str] | None:
+    """Return the names of this machine's adapters as the track's builds listed them; None where that is not known."""
+    rows = home.store.query("adapters_of", track=track.name, machine=home.fingerprint, kind=track.device)
+    if not rows or rows[0]["adapters"] is None:
+        return None
+    return [str(item["name"]) for item in json.loads(rows[0]["adapters"])]
 
 
 def outdated_environments(home: Home, track: Track, builds: Iterable[Build]) -> frozenset[str]:
@@ -265,12 +297,10 @@ def cells_of_run(home: Home, run: str) -> frozenset[tuple[Cell, int]]:
 
 def states_of(home: Home, cells: Iterable[Cell]) -> list[State]:
     """Return the states of those cells that have a verdict."""
-    wanted = set(cells)
-    builds = sorted({(cell.track, cell.version) for cell in wanted})
-    rows = [
-        row for track, version in builds for row in home.store.query("verdicts", track=track, version=version)
-    ]
-    return [State(row["state"]) for row in rows if _cell(row) in wanted]
+    wanted = set(map(_KEY, cells))
+    places = {(cell[0], cell[5]) for cell in wanted}
+    answers = (home.store.answer("states_of", track=track, machine=machine) for track, machine in places)
+    return [State(row[7]) for answer in answers for row in answer.rows if row[:7] in wanted]
 
 
 def _cell(row: dict[str, Any]) -> Cell:

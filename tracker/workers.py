@@ -11,6 +11,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ import psutil
 
 from suites import protocol
 from tracker import files
-from tracker.case_log import CaseLog
+from tracker.case_log import CaseLog, warnings_in
 from tracker.config import WorkerSettings
 from tracker.conversation import Conversation, Garbled, Lines, Reported, Started
 from tracker.matrix import Case
@@ -31,6 +32,9 @@ from tracker.process import Cause, Ended, Limits, Process
 
 POLL = 0.02
 """Seconds between two looks at the results file."""
+
+IMPORTS = 2
+"""Workers in a row that may die while they import the build."""
 
 STARTS = 3
 """Workers in a row that may fail before their first case."""
@@ -41,8 +45,8 @@ EXIT_TIMEOUT = 30.0
 UNDEAD = "undead"
 """The error type of an outcome after which processes are left that would not die."""
 
-_REQUEST, _RESULTS, _SCRATCH = "request.json", "results.jsonl", "scratch"
-_READ = 1 << 20
+REQUEST, RESULTS, _SCRATCH = "request.json", "results.jsonl", "scratch"
+READ = 1 << 20
 _ENDINGS = {
     Cause.EXITED: Ending.EXITED,
     Cause.TIMEOUT: Ending.TIMEOUT,
@@ -76,8 +80,8 @@ class WorkerSpec:
 
     ``suites`` is a folder that holds a copy of the package ``suites`` and nothing else: a worker puts it on
     its ``sys.path``, and beside the original stand the tracker and its libraries. ``folder`` gets one folder
-    per worker, ``track`` and ``directx`` go into the request (``suites/protocol.py``), ``env`` is the whole
-    environment.
+    per worker, ``track``, ``directx``, ``adapter`` and ``options`` go into the request (``suites/protocol.py``),
+    ``env`` is the whole environment.
     """
 
     python: Path
@@ -86,6 +90,8 @@ class WorkerSpec:
     track: Mapping[str, Any]
     directx: str
     env: Mapping[str, str]
+    adapter: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +115,34 @@ class CaseResult:
     undead: str = ""
 
 
+class ImportDeaths:
+    """The workers that died one after the other while they imported the build, by the cases they died in.
+
+    An import that ends fresh processes again and again would end every other one too, and a hang costs a whole
+    time limit: so the second such death speaks for all the cases that are left.
+    """
+
+    def __init__(self) -> None:
+        self._deaths: list[CaseResult] = []
+
+    def see(self, death: CaseResult | None) -> None:
+        """Take how a worker's import ended it, or None where it did not."""
+        self._deaths = [*self._deaths, death] if death is not None else []
+
+    @property
+    def final(self) -> bool:
+        """Whether no other worker needs to try."""
+        return len(self._deaths) >= IMPORTS
+
+    def untried(self, case: str) -> CaseResult:
+        """Return the result of a case for which the import is not tried once more."""
+        last = self._deaths[-1]
+        tried = " and ".join(dict.fromkeys(death.case for death in self._deaths))
+        message = f"not run, as the import was tried in {tried}: {last.outcome.error_message}"
+        outcome = replace(last.outcome, error_message=message)
+        return replace(last, case=case, outcome=outcome, seconds=0.0, started=datetime.now(UTC), log="")
+
+
 def run_cases(
     spec: WorkerSpec,
     cases: Sequence[Case],
@@ -116,26 +150,33 @@ def run_cases(
     *,
     stop: Callable[[], bool] = lambda: False,
     isolate: bool = False,
+    deaths: ImportDeaths | None = None,
 ) -> Iterator[CaseResult]:
     """Yield one result per case, in order; with ``isolate`` every case has a process of its own.
 
     When ``stop`` says so, the case in flight is CANCELLED and those not begun have no result. Closing the
     iterator kills the worker. A result comes when the next case begins, so that a death in between is seen.
+    ``deaths`` is for who calls this more than once for the same build.
     """
     rest, failures, failed = list(cases), 0, None
-    while rest and not stop():
+    deaths = deaths or ImportDeaths()
+    while rest and not stop() and not deaths.final:
         worker = _Worker(spec, rest[:1] if isolate else rest, limits, stop)
         begun = set()
         for result in worker.results():
             begun.add(result.case)
             yield result
         rest = [case for case in rest if case.id not in begun]
+        if begun:
+            deaths.see(worker.import_death)
         failures = 0 if begun else failures + 1
         if failures == STARTS or worker.undead:
             failed = worker.not_started()
             break
     if failed is not None:
         yield from (replace(failed, case=case.id) for case in rest)
+    elif deaths.final:
+        yield from (deaths.untried(case.id) for case in rest)
 
 
 class _Worker:
@@ -155,7 +196,7 @@ class _Worker:
         self._nonce = secrets.token_hex(8)
         self._folder = _new_folder(spec.folder)
         self.name = self._folder.name
-        self._results = self._folder / _RESULTS
+        self._results = self._folder / RESULTS
         self._write_request(cases)
         self._talk = Conversation(self._nonce, self._timeouts, self._is_ours)
         self._log = CaseLog(self._nonce, self._timeouts, limits.log)
@@ -165,6 +206,8 @@ class _Worker:
         self._process: Process | None = None
         self._ended = Ended(Cause.NOT_STARTED)
         self._trouble: tuple[Ending, str] | None = None
+        self.import_death: CaseResult | None = None
+        """The result of the case in which the build's import ended this process."""
 
     def _is_ours(self, prefix: str) -> bool:
         """Whether an interpreter with this prefix is that of the environment that was asked for."""
@@ -179,6 +222,8 @@ class _Worker:
             "parent": os.getpid(),
             "track": dict(self._spec.track),
             "directx": self._spec.directx,
+            "adapter": self._spec.adapter,
+            "options": dict(self._spec.options),
             "cases": [
                 {
                     "id": case.id,
@@ -186,11 +231,12 @@ class _Worker:
                     "function": case.function,
                     "params": dict(case.params),
                     "timeout": self._timeouts[case.id],
+                    "device": case.needs == "device",
                 }
                 for case in cases
             ],
         }
-        (self._folder / _REQUEST).write_text(json.dumps(request, indent=1), encoding="utf-8")
+        (self._folder / REQUEST).write_text(json.dumps(request, indent=1), encoding="utf-8")
         self._results.touch()
         (self._folder / _SCRATCH).mkdir()
 
@@ -213,7 +259,7 @@ class _Worker:
         script = self._spec.suites / "suites" / "worker.py"
         options = ["-I", "-X", "utf8", "-X", "faulthandler"]
         return Process(
-            [str(self._spec.python), *options, str(script), str(self._folder / _REQUEST)],
+            [str(self._spec.python), *options, str(script), str(self._folder / REQUEST)],
             env=self._spec.env,
             cwd=self._folder / _SCRATCH,
             limits=Limits(memory=self._limits.memory, patience=self._limits.patience),
@@ -264,7 +310,7 @@ class _Worker:
         """Read all there is."""
         if os.fstat(file.fileno()).st_size < file.tell():
             raise Garbled("the results file has become shorter")
-        while data := file.read(_READ):
+        while data := file.read(READ):
             for line in lines.feed(data):
                 yield from self._understand(self._talk.hear(line))
 
@@ -281,8 +327,10 @@ class _Worker:
         """Yield the result that was held back until it was known what came after it."""
         if self._held is not None:
             said, self._held = self._held, None
-            outcome = replace(said.outcome, exit_code=exit_code or None)
-            log = self._log.take(said.case) + teardown
+            log = self._log.take(said.case)
+            warnings = tuple(dict.fromkeys((*said.outcome.warnings, *warnings_in(log))))
+            outcome = replace(said.outcome, exit_code=exit_code or None, warnings=warnings)
+            log += teardown
             yield self._result(said.case, outcome, said.seconds, said.measures, log)
 
     def _result(
@@ -299,7 +347,15 @@ class _Worker:
         code = self._ended.exit_code
         yield from self._release(code, f"{self._log.take('')}\n{text}".rstrip("\n") if code or text else "")
         if self._talk.in_flight is not None:
-            yield self._charged(self._talk.in_flight, ending, text)
+            yield self._charged_in_flight(self._talk.in_flight, ending, text)
+
+    def _charged_in_flight(self, case: str, ending: Ending, text: str) -> CaseResult:
+        if ending is Ending.CANCELLED or self._disk_was_full or not self._talk.imports:
+            return self._charged(case, ending, text)
+        result = self._charged(case, ending, f"{text or 'the process ended'} while the build was imported")
+        kind = result.outcome.error_type or f"{protocol.IMPORT_ERROR}{ending}"
+        self.import_death = replace(result, outcome=replace(result.outcome, error_type=kind))
+        return self.import_death
 
     def _disown(self, text: str) -> Iterator[CaseResult]:
         """Charge the case that ran last with nonsense that came after its result, which is not believed."""
@@ -309,6 +365,9 @@ class _Worker:
 
     def _charged(self, case: str, ending: Ending, text: str) -> CaseResult:
         text = "; ".join(part for part in (text, self.undead) if part)
+        if self._disk_was_full:
+            outcome = Outcome(Ending.EXCEPTION, self._ended.exit_code, "OSError", self._no_room())
+            return self._result(case, outcome, 0.0, {}, self._log.take(case))
         outcome = Outcome(
             ending,
             exit_code=self._ended.exit_code,
@@ -317,6 +376,15 @@ class _Worker:
             oom_killed=self._ended.oom_killed,
         )
         return self._result(case, outcome, time.monotonic() - self._since, {}, self._log.take(case))
+
+    @property
+    def _disk_was_full(self) -> bool:
+        return self._ended.exit_code == protocol.DISK_FULL
+
+    def _no_room(self) -> str:
+        """Say what a worker could not: it had no room to write it."""
+        free = shutil.disk_usage(self._folder).free / 1e6
+        return f"No space left on device for the results in {self._folder} ({free:.0f} MB are free now)"
 
     @property
     def undead(self) -> str:
@@ -331,6 +399,7 @@ class _Worker:
     def not_started(self) -> CaseResult:
         """Return the result of a case that this worker never came to."""
         why = self.undead or self._ended.error or (self._trouble[1] if self._trouble else "")
+        why = self._no_room() if self._disk_was_full and not why else why
         why = why or "the worker ended before its first case"
         outcome = Outcome(
             Ending.NOT_STARTED,
@@ -344,50 +413,16 @@ class _Worker:
 def _new_folder(parent: Path) -> Path:
     """Make the folder of the next worker: ``worker-1``, ``worker-2``, ..."""
     parent.mkdir(parents=True, exist_ok=True)
-    number = 1 + max((_number(path) for path in parent.iterdir()), default=0)
+    number = 1 + max((worker_number(path) for path in parent.iterdir()), default=0)
     folder = parent / f"worker-{number}"
     folder.mkdir()
     return folder
 
 
-def _number(path: Path) -> int:
+def worker_number(path: Path) -> int:
+    """Return the number of a worker's folder, 0 for any other."""
     match = re.fullmatch(r"worker-(\d+)", path.name)
     return int(match[1]) if match else 0
-
-
-def salvage(folder: Path) -> list[CaseResult]:
-    """Return what the workers of a tracker that died had finished; a case that was in flight is CANCELLED.
-
-    ``folder`` is that of the ``WorkerSpec``. The logs died with the tracker.
-    """
-    found = sorted((path for path in folder.glob("worker-*") if _number(path)), key=_number)
-    return [result for path in found for result in _salvaged(path)]
-
-
-def _salvaged(folder: Path) -> Iterator[CaseResult]:
-    try:
-        request = json.loads((folder / _REQUEST).read_text("utf-8"))
-        talk = Conversation(request["nonce"], [case["id"] for case in request["cases"]])
-        with (folder / _RESULTS).open("rb") as file:
-            for said in _heard(talk, file):
-                if isinstance(said, Reported):
-                    began = datetime.fromtimestamp(said.at, UTC)
-                    yield CaseResult(said.case, said.outcome, said.seconds, began, folder.name, said.measures)
-        if talk.in_flight is not None:
-            broken_off = Outcome(Ending.CANCELLED, error_message="the tracker died meanwhile")
-            yield CaseResult(talk.in_flight, broken_off, 0.0, datetime.now(UTC), folder.name)
-    except (OSError, ValueError, KeyError, TypeError, OverflowError):
-        return  # nothing to be had from this one
-
-
-def _heard(talk: Conversation, file: Any) -> Iterator[Started | Reported | None]:
-    lines = Lines()
-    try:
-        while data := file.read(_READ):
-            for line in lines.feed(data):
-                yield talk.hear(line)
-    except Garbled:
-        return
 
 
 def library_path(

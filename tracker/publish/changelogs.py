@@ -14,7 +14,7 @@ from datetime import datetime
 import msgspec
 
 from tracker.changelog import Changelog, FactChange, NameChanges, VerdictChange
-from tracker.model import Platform, Verdict
+from tracker.model import Platform, State, Verdict
 from tracker.wheel_changes import WheelChange
 
 WIDTH = 100
@@ -57,7 +57,7 @@ def sections(log: Changelog) -> list[Section]:
         ),
         Section("Kernels", tuple(_kernel_lines(log))),
         Section("Python API", tuple(_name_lines(log.api))),
-        Section("Verdicts", tuple(_verdict(change) for change in log.verdicts)),
+        Section("Verdicts", tuple(_verdict_lines(log.verdicts))),
         Section("Not compared", tuple(Line("", reason) for reason in log.unknown)),
     ]
     return [part for part in parts if part.lines]
@@ -151,10 +151,40 @@ def _name_lines(names: NameChanges) -> Iterator[Line]:
         yield Line("~", names=(f"{change.what}{change.old} is now {change.what}{change.new}",))
 
 
+ALONE = 3
+"""Up to so many cases with one change and one cause have a line each; more of them are told together."""
+NAMED = 24
+"""Most cases that are named of those told together."""
+
+
+def _verdict_lines(changes: Sequence[VerdictChange]) -> Iterator[Line]:
+    """Say what became of cases, in the order given; many with the same cause in one line."""
+    groups: dict[tuple[str, ...], list[VerdictChange]] = {}
+    for change in changes:
+        key = (change.kind, change.adapter, _say(change.old), _say(change.new), change.why)
+        groups.setdefault(key, []).append(change)
+    for group in groups.values():
+        if len(group) <= ALONE:
+            yield from map(_verdict, group)
+        else:
+            yield _together(group)
+
+
 def _verdict(change: VerdictChange) -> Line:
+    said = next((v.message for v in (change.new, change.old) if v and v.state is not State.PASS), "")
+    return Line(change.kind, f"{change.case}{_became(change)}{f': {said}' if said else ''}")
+
+
+def _together(group: Sequence[VerdictChange]) -> Line:
+    names = [change.case for change in group]
+    more = (f"and {len(names) - NAMED} more",) if len(names) > NAMED else ()
+    return Line(group[0].kind, f"{len(names)} cases{_became(group[0])}", (*names[:NAMED], *more))
+
+
+def _became(change: VerdictChange) -> str:
     where = "" if change.adapter == "none" else f" on {change.adapter}"
     why = f" ({change.why})" if change.why else ""
-    return Line(change.kind, f"{change.case}{where}: {_say(change.old)} -> {_say(change.new)}{why}")
+    return f"{where}: {_say(change.old)} -> {_say(change.new)}{why}"
 
 
 def _say(verdict: Verdict | None) -> str:
@@ -187,6 +217,8 @@ def text_rows(line: Line) -> list[str]:
     """Return a line for a terminal, long lists of names wrapped."""
     if not line.names:
         return [f"  {line.label:<22} {line.text}".rstrip() if line.label else f"  {line.text}"]
+    if line.text:
+        return [f"  {line.label:<22} {line.text}", *text_rows(Line(" ", names=line.names))]
     mark = f"    {line.label} " if len(line.label) == 1 else f"  {line.label}: "
     return textwrap.wrap(
         ", ".join(line.names),
@@ -214,9 +246,14 @@ def _markdown_row(line: Line) -> str:
     if line.names:
         names = ", ".join(code(name) for name in line.names)
         words = {"+": "new", "-": "gone", "~": "changed"}
-        return f"- {escape(words.get(line.label, line.label))}: {names}"
-    text = escape(line.text).replace(" -\\> ", " → ")
+        label = escape(words.get(line.label, line.label))
+        return f"- **{label}**: {_arrows(line.text)}: {names}" if line.text else f"- {label}: {names}"
+    text = _arrows(line.text)
     return f"- **{escape(line.label)}**: {text}" if line.label else f"- {text}"
+
+
+def _arrows(text: str) -> str:
+    return escape(text).replace(" -\\> ", " → ")
 
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|<>~])")
