@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 CODE_AT, CONSTANTS_AT = 0x1000, 0x2000
+PLANTED_DEVICE = Path(__file__).with_name("planted_device") / "torch_directml"
 _LEA = b"\x48\x8d\x35"
 
 
@@ -60,6 +61,21 @@ def make_torch_directml(
         "torch_directml/device.py": api,
     }
     return make_wheel(folder, "torch-directml", version, python_tag, platform_tag, files, requires)
+
+
+def make_planted_device(
+    folder: Path, version: str, fault: str = "clean", kernels: Sequence[str] = ("add.Tensor",)
+) -> Path:
+    """Write a wheel of ``tests/planted_device``: a build that computes on the CPU and has one fault.
+
+    It needs real torch. ``kernels`` are what a census counts, beside the few without which there is no device.
+    """
+    files: dict[str, bytes | str] = {
+        f"torch_directml/{path.name}": path.read_text("utf-8") for path in sorted(PLANTED_DEVICE.glob("*.py"))
+    }
+    files["torch_directml/planted.py"] = f"FAULT = {fault!r}\nKERNELS = {tuple(kernels)!r}\n"
+    requires = ["torch==2.4.1", "torchvision==0.19.1"]
+    return make_wheel(folder, "torch-directml", version, "py3", "any", files, requires)
 
 
 def write_zip(path: Path, members: Mapping[str, bytes | str]) -> None:

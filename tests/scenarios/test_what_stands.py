@@ -60,7 +60,7 @@ def test_a_failure_whose_second_attempt_was_cut_off_gets_one_and_no_more(world: 
         "import os, time\n"
         f"with open({str(starts)!r}, 'a') as file: file.write('x')\n"
         f"while os.path.getsize({str(starts)!r}) > 3 and not os.path.exists({str(gate)!r}): time.sleep(0.01)\n"
-        "os._exit(7)\n"
+        "raise ImportError('planted')\n"
     )
     world.plant("1.0", module(body=body))
     process = world.start("run", "1.0")

@@ -174,21 +174,24 @@ def test_the_api_is_the_same_text_each_time(census: Census) -> None:
     assert census.measure("api") == census.measure("api")
 
 
-def test_adapters_are_named_without_the_nul_at_their_end(census: Census) -> None:
+def test_adapters_are_named_without_the_nul_at_their_end_and_told_apart(census: Census) -> None:
     assert census.measure("adapters") == {
+        "kind": "dml",
         "available": True,
         "count": 2,
         "default": 0,
         "adapters": [
             {"index": 0, "name": "Planted GPU", "float64": True},
-            {"index": 1, "name": "Planted GPU", "float64": False},
+            {"index": 1, "name": "Planted GPU #2", "float64": False},
         ],
     }
 
 
-def test_a_build_without_such_functions_names_no_adapters(census: Census) -> None:
+def test_a_build_that_cannot_list_its_one_device_has_it_named_by_its_kind(census: Census) -> None:
     census.spec = replace(census.spec, track={**TRACK, "module": "torch", "torch_own": True})
-    assert census.measure("adapters") == {"available": None, "count": None, "default": None, "adapters": []}
+    listed = census.measure("adapters")
+    assert listed["adapters"] == [{"index": 0, "name": "dml", "float64": None}]
+    assert (listed["available"], listed["count"]) == (None, None)
 
 
 @pytest.mark.parametrize("directx", ["stand-in", "absent"])

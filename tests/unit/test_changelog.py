@@ -79,6 +79,26 @@ def test_verdicts_that_change_are_told_by_kind(old: State, new: State, kind: Cha
     assert f"{kind:<22} vit/forward on GPU: {old} -> {new}" in as_text(log)
 
 
+def test_many_cases_with_one_cause_are_told_together() -> None:
+    cells = [(f"operators/op{number}/float32", "GPU") for number in range(40)]
+    old = seen("1.0", verdicts=dict.fromkeys(cells, verdict(State.WRONG)))
+    new = seen("2.0", verdicts=dict.fromkeys(cells, verdict(State.PASS)))
+    log = changelog(old, new)
+    assert len(log.verdicts) == 40
+    text = as_text(log)
+    assert "fixed                  40 cases on GPU: wrong -> pass" in text
+    assert "operators/op10/float32" in text and "and 16 more" in text
+    assert "**fixed**: 40 cases on GPU: wrong → pass: `operators/op0/float32`" in as_markdown(log)
+
+
+def test_a_case_that_applies_to_neither_build_is_no_news() -> None:
+    cell = ("vit/sdpa", "GPU")
+    skipped, ran = verdict(State.SKIPPED), verdict(State.PASS)
+    quiet = changelog(seen("1.0", verdicts={cell: skipped}), seen("2.0", verdicts={cell: skipped}))
+    told = changelog(seen("1.0", verdicts={cell: skipped}), seen("2.0", verdicts={cell: ran}))
+    assert quiet.verdicts == () and len(told.verdicts) == 1
+
+
 def test_builds_that_no_machine_has_both_measured_are_not_compared() -> None:
     crash = {("census/import", "none"): verdict(State.CRASH)}
     new = view("2.0", measured={"other": measured("2.0", "other", verdicts=crash, kernels={})})

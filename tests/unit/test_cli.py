@@ -108,3 +108,23 @@ def test_an_error_of_ours_is_one_line_and_keeps_its_traceback(
 
 def test_rebuild_tells_its_counts_as_json(tmp_path: Path) -> None:
     assert dmltrack(tmp_path, "rebuild", "--json").stdout.startswith(b'{\n  "observations": 0,')
+
+
+@posix
+@pytest.mark.parametrize("encoding", ["utf-8", "gbk", "ascii"])
+def test_an_argument_that_is_no_text_is_one_error_on_any_console(tmp_path: Path, encoding: str) -> None:
+    line = (
+        f"PYTHONIOENCODING={encoding} PYTHONUTF8=0 LC_ALL=C dmltrack explain $'census/\\xff' --build $'\\xe9'"
+    )
+    answer = shell(tmp_path, line)
+    assert answer.returncode == 2 and b"Traceback" not in answer.stderr
+    assert answer.stderr.startswith(b"error: an argument can not be read") and b"\nhint: " in answer.stderr
+
+
+@posix
+def test_a_home_that_the_locale_has_no_letters_for_is_one_error(tmp_path: Path) -> None:
+    answer = shell(tmp_path / "\u0434\u043e\u043c", "PYTHONUTF8=0 LC_ALL=C dmltrack builds")
+    assert answer.returncode == 2
+    assert answer.stderr.startswith(b"error: the name of the home folder can not be read")
+    assert b"PYTHONUTF8=1" in answer.stderr
+    assert shell(tmp_path / "\u0434\u043e\u043c", "PYTHONUTF8=1 LC_ALL=C dmltrack builds").returncode == 0

@@ -7,6 +7,7 @@ import hashlib
 import os
 import platform
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -126,8 +127,12 @@ def test_a_version_that_is_not_there_is_told_in_uvs_own_words(made: Environments
     assert (caught.value.slug, caught.value.ours) == ("no-solution", False)
 
 
-def test_an_index_that_fails_says_nothing_about_the_build(made: Environments, index: PlantedIndex) -> None:
-    index.answer_next("/simple/planted/", *[Reply(503)] * 10)
+@pytest.mark.parametrize("status", [401, 403, 503])
+@pytest.mark.parametrize("path", ["/simple/planted/", "/files/planted-1.0-py3-none-any.whl"])
+def test_an_index_that_refuses_says_nothing_about_the_build(
+    made: Environments, index: PlantedIndex, path: str, status: int
+) -> None:
+    index.answer_next(path, *[Reply(status)] * 10)
     with pytest.raises(EnvironmentProblem) as caught:
         made.ensure(recipe(), PYTHON)
     assert caught.value.ours
@@ -283,6 +288,16 @@ def test_an_environment_whose_python_does_not_start_is_not_reused(made: Environm
     assert fresh
 
 
+def test_what_is_installed_may_print_when_python_starts_and_ends(
+    made: Environments, index: PlantedIndex, tmp_path: Path
+) -> None:
+    talk = "import atexit; print('hello', end=''); atexit.register(print, '[1, 2, 3]\\nbye')\n"
+    files = {"planted/__init__.py": "", "planted.pth": talk}
+    built = index.add(make_wheel(tmp_path, "planted", "3.0", "py3", "any", files))
+    _, fresh = made.ensure(recipe("3.0", wheel=built["hashes"]["sha256"]), PYTHON)
+    assert fresh
+
+
 def test_an_environment_whose_python_was_replaced_is_not_reused(made: Environments) -> None:
     other = recipe(python="3.99.1")
     environment, _ = made.ensure(recipe(), PYTHON)
@@ -309,6 +324,38 @@ def test_being_offline_is_not_the_lack_of_a_python(
     with pytest.raises(EnvironmentProblem) as caught:
         offline.provide_python("3.10")
     assert (caught.value.slug, caught.value.ours) == ("index-unreachable", True)
+
+
+# Builds that write where they were installed
+
+
+def write_over(path: Path) -> None:
+    """Write into the file itself, as a build does that keeps something beside its code."""
+    with path.open("a") as file:
+        file.write("x = 'changed'\n")
+
+
+def test_what_a_build_wrote_over_is_not_in_the_next_environment(made: Environments) -> None:
+    first, _ = made.ensure(recipe(), PYTHON)
+    write_over(first.site_packages / "planted/__init__.py")
+    second, fresh = made.ensure(recipe(requirements=("planted",)), PYTHON)
+    assert fresh and (second.site_packages / "planted/__init__.py").read_text() == "x = 1\n"
+
+
+def test_an_environment_that_was_written_over_is_made_again_and_says_so(made: Environments) -> None:
+    first, _ = made.ensure(recipe(), PYTHON)
+    write_over(first.site_packages / "planted/__init__.py")
+    again, fresh = made.ensure(recipe(), PYTHON)
+    assert fresh and (again.site_packages / "planted/__init__.py").read_text() == "x = 1\n"
+    assert (again.facts.reason, "planted-1.0" in again.facts.message) == ("changed-by-use", True)
+    assert made.ensure(recipe(), PYTHON) == (again, False)
+
+
+def test_byte_code_does_not_spoil_an_environment(made: Environments) -> None:
+    first, _ = made.ensure(recipe(), PYTHON)
+    subprocess.run([first.python, "-I", "-c", "import planted"], check=True)
+    assert (first.site_packages / "planted/__pycache__").is_dir()
+    assert made.find(recipe())
 
 
 # Room, time and paths

@@ -1,27 +1,28 @@
-"""The index as a user's machine meets it: real HTTP, hostile pages, and what two polls have to say."""
+"""The index as a user's machine meets it: real HTTP, conditional requests, trouble on the way, and downloads."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.planted_index import JSON, PlantedIndex, Reply
 from tests.planted_wheels import make_torch_directml, make_wheel
 from tracker.errors import IndexProblem, Stopped, WheelError
-from tracker.index import UNKNOWN_UPLOAD, IndexAnswer, PackageIndex, index_changes
+from tracker.index import UNKNOWN_UPLOAD, IndexAnswer, PackageIndex, is_left_behind
 from tracker.index_page import read_page
-from tracker.model import Build, BuildFile, IndexChange, IndexChangeKind
+from tracker.model import BuildFile
 
 PACKAGE = "torch-directml"
 PAGE = f"/simple/{PACKAGE}/"
@@ -252,128 +253,6 @@ def test_a_login_in_the_url_is_used_but_never_shown(planted: PlantedIndex, tmp_p
     assert "s3cret" not in problem(planted, tmp_path, url=secret).message
 
 
-# Pages that are no answer
-
-
-@pytest.mark.parametrize(
-    ("body", "said"),
-    [
-        (b"{", "malformed JSON"),
-        (b"\xff\xfe{", "malformed JSON"),
-        (b"[" * 200_000, "malformed JSON"),
-        (b"[]", "without a list of files"),
-        (b'{"name": "torch-directml"}', "without a list of files"),
-        (b'{"name": "torch-directml", "files": {}}', "without a list of files"),
-        (b'{"name": "evil", "files": []}', "about 'evil'"),
-        (b'{"name": 7, "files": []}', "about 'int'"),
-        (b'{"name": "torch-directml", "files": [], "meta": {"api-version": "2.0"}}', "version '2.0'"),
-    ],
-)
-def test_a_page_of_the_wrong_shape_is_no_answer(
-    planted: PlantedIndex, tmp_path: Path, body: bytes, said: str
-) -> None:
-    planted.answer_next(PAGE, Reply(200, body, {"Content-Type": JSON}))
-    assert said in problem(planted, tmp_path).message
-
-
-def test_html_is_told_as_html(planted: PlantedIndex, tmp_path: Path) -> None:
-    planted.answer_next(PAGE, Reply(200, b"<html>", {"Content-Type": "text/html; charset=utf-8"}))
-    found = problem(planted, tmp_path)
-    assert "HTML instead of JSON" in found.message and "PEP 691" in str(found.hint)
-
-
-def test_a_name_that_is_none_is_not_asked_for(planted: PlantedIndex, tmp_path: Path) -> None:
-    with pytest.raises(IndexProblem, match="not a package name"):
-        PackageIndex(planted.settings(), tmp_path).builds("x", "../../admin")
-    assert planted.count() == 0
-
-
-# Entries that are skipped
-
-GOOD = "torch_directml-0.2.5.dev240914-cp312-cp312-win_amd64.whl"
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"filename": f"../{GOOD}"},
-        {"filename": f"..\\{GOOD}"},
-        {"filename": f"C:{GOOD}"},
-        {"filename": GOOD.replace("-cp312-win", "\x1b[31m-cp312-win")},
-        {"filename": GOOD.replace("torch", "t\u043erch")},
-        {"filename": GOOD.replace("torch_directml", "torch")},
-        {"filename": GOOD.replace("0.2.5", "zero")},
-        {"filename": "torch_directml-1" + "0" * 300 + "-cp312-cp312-win_amd64.whl"},
-        {"filename": "notes.txt"},
-        {"filename": None},
-        {"hashes": {}},
-        {"hashes": {"sha256": "abc"}},
-        {"hashes": {"sha256": "../" + "0" * 61}},
-        {"hashes": None},
-        {"size": -1},
-        {"size": "big"},
-        {"size": True},
-        {"url": None},
-        {"url": "file:///etc/passwd"},
-        {"url": "ftp://x/y.whl"},
-        {"url": "http://"},
-        {"url": "http://[::1"},
-        {"url": "http://me:pw@host/y.whl"},
-        {"url": "/files/%2e%2e/%2e%2e/y.whl"},
-        {"url": "/files/a\nb.whl"},
-        {"url": "/" + "a" * 5000},
-    ],
-    ids=lambda changed: repr(changed)[:40],
-)
-def test_a_bad_entry_costs_one_warning_and_nothing_else(changed: dict[str, Any]) -> None:
-    good = {"filename": GOOD, "url": f"/files/{GOOD}", "hashes": {"sha256": "0" * 64}, "size": 1}
-    bad = {**good, "filename": GOOD.replace("cp312", "cp311"), **changed}
-    body = json.dumps({"name": PACKAGE, "files": [bad, good]})
-    builds, warnings = read_page(body, "http://x/simple/", "t", PACKAGE)
-    assert [file.filename for build in builds for file in build.files] == [GOOD]
-    assert len(warnings) == 1
-    assert warnings[0].isprintable() and len(warnings[0]) < 300
-
-
-@pytest.mark.parametrize("entry", [None, 7, "x", []])
-def test_an_entry_that_is_no_object_is_skipped(entry: object) -> None:
-    builds, warnings = read_page(json.dumps({"name": PACKAGE, "files": [entry]}), "http://x/", "t", PACKAGE)
-    assert not builds and len(warnings) == 1
-
-
-def test_a_file_listed_twice_counts_once() -> None:
-    entry = {"filename": GOOD, "url": "/a", "hashes": {"sha256": "0" * 64}}
-    body = json.dumps({"name": PACKAGE, "files": [entry, {**entry, "url": "/b"}]})
-    builds, warnings = read_page(body, "http://x/", "t", PACKAGE)
-    assert builds[0].files[0].url == "http://x/a" and "twice" in warnings[0]
-
-
-def test_a_flood_of_bad_entries_is_told_briefly() -> None:
-    builds, warnings = read_page(json.dumps({"name": "x", "files": [1] * 500}), "http://x/", "t", "x")
-    assert not builds and len(warnings) == 51 and "450 more" in warnings[-1]
-
-
-def test_a_yank_reason_is_one_bounded_line() -> None:
-    entry = {
-        "filename": GOOD,
-        "url": "/a",
-        "hashes": {"sha256": "0" * 64},
-        "yanked": "a\nb\x1b[2J" + "x" * 9999,
-    }
-    builds, _ = read_page(json.dumps({"name": PACKAGE, "files": [entry]}), "http://x/", "t", PACKAGE)
-    reason = builds[0].yank_reason
-    assert reason and reason.isprintable() and len(reason) == 500
-
-
-@pytest.mark.parametrize(
-    ("said", "yanked"), [(True, ""), ("why", "why"), (False, None), ("", None), (None, None)]
-)
-def test_yanked_is_read_as_the_standard_says(said: object, yanked: str | None) -> None:
-    entry = {"filename": GOOD, "url": "/a", "hashes": {"sha256": "0" * 64}, "yanked": said}
-    builds, _ = read_page(json.dumps({"name": PACKAGE, "files": [entry]}), "http://x/", "t", PACKAGE)
-    assert builds[0].files[0].yanked == yanked
-
-
 # Wheels
 
 
@@ -456,6 +335,36 @@ def test_a_record_with_a_hostile_name_hash_or_url_is_refused(tmp_path: Path, cha
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
+@pytest.mark.parametrize(
+    ("name", "age", "left"),
+    [
+        ("x-1-py3-none-any.whl.11-3f.part", 61, True),
+        ("x-1-py3-none-any.whl.11-3f.part", 59, False),
+        ("x-1-py3-none-any.whl.7-3f.part", 3600, False),
+        ("0123abcd.11.part", 61, True),
+        ("x-1-py3-none-any.whl.7-3f.part", 90_000, True),
+        ("somebody.part", 3600, False),
+    ],
+)
+def test_a_part_is_left_behind_when_its_process_is_gone_and_it_grows_no_more(
+    name: str, age: float, left: bool
+) -> None:
+    assert is_left_behind(name, age, alive=lambda pid: pid == 7) is left
+
+
+def test_a_part_of_another_file_whose_download_was_killed_goes_too(
+    planted: PlantedIndex, tmp_path: Path
+) -> None:
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    part = tmp_path / "cache/wheels/ab/ab12" / f"y.whl.{dead.pid}-3f.part"
+    part.parent.mkdir(parents=True)
+    part.touch()
+    os.utime(part, (time.time() - 100,) * 2)
+    fetch(planted, tmp_path)
+    assert not part.exists()
+
+
 def test_old_parts_of_killed_downloads_are_swept(planted: PlantedIndex, tmp_path: Path) -> None:
     path = fetch(planted, tmp_path)
     stale = path.with_name("x.part")
@@ -470,124 +379,6 @@ def test_any_package_can_be_served(tmp_path: Path) -> None:
         planted.add(make_wheel(tmp_path, "demo", "1.0", "py3", "any", {"demo.py": "x = 1\n"}))
         answer = PackageIndex(planted.settings(), tmp_path).builds("demo", "demo")
     assert [build.version for build in answer.builds] == ["1.0"]
-
-
-# Comparing polls
-
-MOMENT = datetime(2024, 1, 1, tzinfo=UTC)
-
-
-def file_of(name: str, sha256: str = "0", yanked: str | None = None) -> BuildFile:
-    return BuildFile(name, "http://x/" + name, sha256, 1, MOMENT, None, yanked)
-
-
-def build_of(version: str, *files: BuildFile) -> Build:
-    return Build("t", version, MOMENT, files)
-
-
-def kinds(known: list[Build], seen: list[Build]) -> list[tuple[str, str]]:
-    found = index_changes({build.version: build for build in known}, seen)
-    return [(change.kind.value, change.subject) for change in found]
-
-
-def test_on_a_first_poll_each_build_is_new_and_its_files_are_not_told() -> None:
-    seen = [build_of("2", file_of("a"), file_of("b", yanked="why")), build_of("1", file_of("c"))]
-    assert index_changes({}, seen) == [
-        IndexChange("t", "1", IndexChangeKind.NEW_BUILD),
-        IndexChange("t", "2", IndexChangeKind.NEW_BUILD),
-    ]
-
-
-def test_files_that_come_and_go_are_told_by_name() -> None:
-    assert kinds([build_of("1", file_of("a"))], [build_of("1", file_of("b"))]) == [
-        ("file-gone", "a"),
-        ("new-file", "b"),
-    ]
-
-
-def test_a_build_that_is_gone_is_told_once() -> None:
-    assert kinds([build_of("1", file_of("a"), file_of("b"))], []) == [("build-gone", "")]
-
-
-def test_a_yanked_build_is_told_once_with_its_reason() -> None:
-    old = build_of("1", file_of("a"), file_of("b"))
-    new = build_of("1", file_of("a", yanked="why"), file_of("b", yanked="why"))
-    assert kinds([old], [new]) == [("yanked", "why")]
-    assert kinds([new], [old]) == [("unyanked", "")]
-
-
-def test_a_single_yanked_file_is_told_by_name() -> None:
-    old = build_of("1", file_of("a"), file_of("b"))
-    new = build_of("1", file_of("a", yanked="why"), file_of("b"))
-    assert kinds([old], [new]) == [("yanked", "a")]
-    assert kinds([new], [old]) == [("unyanked", "a")]
-
-
-def test_a_changed_hash_is_told() -> None:
-    assert kinds([build_of("1", file_of("a"))], [build_of("1", file_of("a", "1"))]) == [("hash-changed", "a")]
-
-
-def test_a_mirror_that_leaves_out_times_and_sizes_changes_nothing() -> None:
-    bare = replace(file_of("a"), size=0, uploaded=UNKNOWN_UPLOAD, url="http://mirror/a")
-    assert kinds([build_of("1", file_of("a"))], [Build("t", "1", UNKNOWN_UPLOAD, (bare,))]) == []
-
-
-FILES = st.builds(file_of, st.sampled_from("abc"), st.sampled_from("01"), st.sampled_from([None, "", "why"]))
-BUILDS = st.lists(
-    st.builds(
-        lambda version, files: build_of(version, *files),
-        st.sampled_from(["0.1.13.dev221216", "0.1.13.1.dev230119", "0.2.5", "0.10", "odd!"]),
-        st.lists(FILES, min_size=1, max_size=3, unique_by=lambda file: file.filename),
-    ),
-    max_size=5,
-    unique_by=lambda build: build.version,
-)
-
-
-@settings(deadline=None)
-@given(BUILDS)
-def test_what_was_seen_is_no_change(seen: list[Build]) -> None:
-    assert index_changes({build.version: build for build in seen}, seen) == []
-
-
-@settings(deadline=None)
-@given(BUILDS, BUILDS, st.randoms())
-def test_changes_do_not_depend_on_the_order_of_the_page(
-    known: list[Build], seen: list[Build], random: Any
-) -> None:
-    shuffled = [replace(build, files=tuple(reversed(build.files))) for build in seen]
-    random.shuffle(shuffled)
-    before = {build.version: build for build in known}
-    assert index_changes(before, seen) == index_changes(before, shuffled)
-
-
-@settings(deadline=None)
-@given(BUILDS, BUILDS)
-def test_each_change_is_told_once(known: list[Build], seen: list[Build]) -> None:
-    changes = index_changes({build.version: build for build in known}, seen)
-    assert len(changes) == len(set(changes))
-    new = {change.version for change in changes if change.kind is IndexChangeKind.NEW_BUILD}
-    assert new == {build.version for build in seen} - {build.version for build in known}
-
-
-@settings(deadline=None)
-@given(BUILDS, BUILDS)
-def test_nothing_that_differs_is_left_untold(known: list[Build], seen: list[Build]) -> None:
-    before, after = ({b.version: frozenset(_facts(b)) for b in side} for side in (known, seen))
-    told = {change.version for change in index_changes({b.version: b for b in known}, seen)}
-    assert told == {version for version in before | after if before.get(version) != after.get(version)}
-
-
-def _facts(build: Build) -> Iterator[tuple[str, str, bool]]:
-    return ((file.filename, file.sha256, file.yanked is not None) for file in build.files)
-
-
-def test_later_uploads_do_not_move_the_time_of_a_build(planted: PlantedIndex, tmp_path: Path) -> None:
-    first = ask(planted, tmp_path).builds[1].uploaded
-    wheel = make_torch_directml(tmp_path, NEW, "cp38")
-    planted.add(wheel, (first + timedelta(days=3)).isoformat())
-    build = ask(planted, tmp_path).builds[1]
-    assert len(build.files) == 2 and build.uploaded == first
 
 
 # Logins, mirrors, and being stopped
@@ -637,3 +428,18 @@ def test_a_pause_between_tries_stops_when_it_is_told_to(planted: PlantedIndex, t
     with pytest.raises(Stopped):
         index.builds(PACKAGE, PACKAGE)
     assert time.monotonic() - began < 2
+
+
+@pytest.mark.parametrize("path", ["page", "file"])
+def test_a_stop_is_heard_while_the_index_is_silent(planted: PlantedIndex, tmp_path: Path, path: str) -> None:
+    told: list[float] = []
+    index = PackageIndex(planted.settings(timeout=20), tmp_path / "cache", lambda: bool(told))
+    file = index.builds(PACKAGE, PACKAGE).builds[0].files[0]
+    silent = Reply(200, b"x" * 10, {"Content-Type": JSON}, pause=3)
+    planted.answer_next(PAGE if path == "page" else f"/files/{file.filename}", silent)
+    timer = threading.Timer(0.3, lambda: told.append(time.monotonic()))
+    timer.start()
+    with pytest.raises(Stopped):
+        index.builds(PACKAGE, PACKAGE) if path == "page" else index.fetch_wheel(file)
+    assert time.monotonic() - told[0] < 1
+    assert left_behind(tmp_path) == []

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suites import protocol
-from tracker import judge
-from tracker.judge import JUDGE, MAX_MESSAGE, find, normalise, slug, verdict
+from tracker import codes
+from tracker.judge import JUDGE, find, verdict
 from tracker.model import Confidence, Ending, Finding, Outcome, State
+from tracker.texts import MAX_MESSAGE, normalise, slug
 
 
 def raised(kind: str, message: str) -> tuple[State, str]:
@@ -111,10 +112,20 @@ def test_an_exception_means_what_its_message_says(message: str, expected: tuple[
         ("import:ModuleNotFoundError", (State.IMPORT_FAILED, "module-not-found-error")),
         ("ImportError", (State.ERROR, "import-error")),
         ("", (State.ERROR, "unknown")),
+        ("no-device:no-adapter", (State.NO_DEVICE, "no-adapter")),
+        ("no-reference:cpu-refused", (State.NO_REFERENCE, "cpu-refused")),
+        ("skipped:not-in-this-torch", (State.SKIPPED, "not-in-this-torch")),
+        ("infra:adapter-missing", (State.INFRA, "adapter-missing")),
+        ("skipped:", (State.SKIPPED, "unknown")),
+        ("pass:looks-good", (State.ERROR, "pass-looks-good")),
     ],
 )
 def test_an_exception_means_what_its_type_says(kind: str, expected: tuple[State, str]) -> None:
     assert raised(kind, "it went wrong") == expected
+
+
+def test_what_a_case_can_not_say_is_not_read_for_phrases() -> None:
+    assert raised("no-reference:cpu-refused", "RuntimeError: out of memory")[0] is State.NO_REFERENCE
 
 
 def test_a_full_disk_during_the_import_is_our_fault_not_the_builds() -> None:
@@ -182,7 +193,7 @@ def test_a_windows_exit_code_means_the_same_signed_and_unsigned(
 
 
 def test_every_known_exit_code_has_its_test() -> None:
-    assert judge._EXIT_CODES.keys() == WINDOWS_EXITS.keys()
+    assert codes.EXIT_CODES.keys() == WINDOWS_EXITS.keys()
 
 
 HRESULTS = {
@@ -213,7 +224,7 @@ def test_an_hresult_means_the_same_however_it_is_written(
 
 
 def test_every_known_hresult_has_its_test() -> None:
-    assert judge._HRESULTS.keys() == HRESULTS.keys()
+    assert codes.HRESULTS.keys() == HRESULTS.keys()
 
 
 def test_a_kill_by_the_kernel_for_memory_is_out_of_memory() -> None:

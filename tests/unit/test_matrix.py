@@ -159,3 +159,80 @@ def test_the_digest_is_the_same_with_line_ends_of_windows(toy: Path) -> None:
     assert digest(toy, "toy") == before
     (toy / "toy/data.bin").write_bytes(b"a\n")
     assert digest(toy, "toy") != before, "what is not text counts as it is"
+
+
+def test_rows_and_each_combine_and_a_small_run_has_its_own_ids(tmp_path: Path) -> None:
+    text = """
+        name = "toy"
+        [[case]]
+        id = "{op}/{dtype}"
+        function = "run"
+        rows = "ops.json"
+        each = { dtype = ["float32", "int64"] }
+        [[case]]
+        id = "net/batch{batch}"
+        function = "net"
+        params = { image = 224 }
+        each = { batch = [16, 32] }
+        small = { image = 32 }
+        isolate = true
+        [[case]]
+        id = "huge"
+        full_only = true
+    """
+    folder = manifest(tmp_path, text)
+    (folder / "toy" / "ops.json").write_text('[{"op": "add"}, {"op": "mul", "samples": 3}]')
+    (full,) = load_suites(folder)
+    (small,) = load_suites(folder, "small")
+    assert [case.id for case in full.cases][:4] == [
+        "toy/add/float32",
+        "toy/add/int64",
+        "toy/mul/float32",
+        "toy/mul/int64",
+    ]
+    assert full.cases[3].params == {"op": "mul", "samples": 3, "dtype": "int64"}
+    assert [case.id for case in full.cases][4:] == ["toy/net/batch16", "toy/net/batch32", "toy/huge"]
+    assert [case.id for case in small.cases][4:] == ["toy/net/batch16@small", "toy/net/batch32@small"]
+    assert small.cases[4].params == {"image": 32, "batch": 16} and small.cases[4].isolate
+    assert small.cases[0] == full.cases[0]
+
+
+def test_a_case_comes_after_the_one_of_its_own_size(tmp_path: Path) -> None:
+    text = """
+        name = "toy"
+        [[case]]
+        id = "batch16"
+        small = {}
+        [[case]]
+        id = "batch32"
+        after = "toy/batch16"
+        small = {}
+    """
+    folder = manifest(tmp_path, text)
+    assert load_suites(folder)[0].cases[1].after == "toy/batch16"
+    assert load_suites(folder, "small")[0].cases[1].after == "toy/batch16@small"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('after = "toy/none"', "no such case"),
+        ('after = "toy/two"', "after itself"),
+        ('rows = "../x.json"', "beside this one"),
+        ('rows = "missing.json"', "cannot be read"),
+        ("isolate = 1", "true or false"),
+        ("small = 3", "is a table"),
+    ],
+)
+def test_a_manifest_that_makes_no_sense_is_one_clear_error(tmp_path: Path, line: str, said: str) -> None:
+    text = f"""
+        name = "toy"
+        [[case]]
+        id = "one"
+        {line}
+        [[case]]
+        id = "two"
+        after = "toy/one"
+    """
+    with pytest.raises(UsageError, match=said):
+        load_suites(manifest(tmp_path, text))

@@ -193,6 +193,38 @@ def test_a_child_that_scrubbed_its_environment_is_killed_when_it_was_seen_before
 
 
 @posix
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux hands orphans to us")
+def test_a_process_that_left_the_session_its_environment_and_its_parent_is_killed() -> None:
+    code = """
+        import os, time
+        read, write = os.pipe()
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                os.write(write, str(os.getpid()).encode())
+                os.set_inheritable(write, True)
+                os.execve("/bin/sleep", ["sleep", "600"], {})
+            os._exit(0)
+        os.wait()
+        print(os.read(read, 20).decode(), flush=True)
+    """
+    ended = python(code)
+    assert ended.left == (int(ended.log),) and ended.undead == ()
+    assert not psutil.pid_exists(int(ended.log)), "dead, and reaped"
+
+
+@posix
+def test_what_the_tracker_started_itself_is_never_a_stray() -> None:
+    bystander = subprocess.Popen(["sleep", "600"])
+    try:
+        python("print(1)")
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+@posix
 def test_a_program_that_only_kills_itself_was_not_killed_for_memory() -> None:
     ended = python("import os; os.kill(os.getpid(), 9)")
     assert (ended.exit_code, ended.oom_killed) == (-9, False)
@@ -253,6 +285,18 @@ def test_members_are_found_by_session_by_descent_and_by_memory() -> None:
     assert members(processes, 5) == {5, 6, 7}
     assert members(processes, 5, [entry(8, 5, 5)]) == {5, 6, 7, 8}
     assert members(processes, 5, [entry(9, 5, 5, start=0)]) == {5, 6, 7}, "9 is another process now"
+
+
+@posix
+def test_an_orphan_in_a_session_of_its_own_is_a_stray() -> None:
+    from tracker.process_posix import Entry, adopted
+
+    table = [(1, 0, 1), (5, 1, 5), (6, 5, 5), (7, 5, 7), (8, 5, 8), (9, 5, 7), (10, 1, 10)]
+    processes = {
+        pid: Entry(pid, parent, session, session, 1, 0)
+        for pid, parent, session in table  # 5 is the tracker, 6 a helper of its, 7 a root
+    }
+    assert adopted(processes, 5, {7}) == {8}
 
 
 def test_the_structures_of_the_job_object_have_the_sizes_of_winnt_h() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tracker.pythons import Python, _from_pyenv, find_pythons, newest, without_shims
+from tracker.pythons import Answers, Python, _from_pyenv, find_pythons, newest, without_shims
 
 FOUND = [
     Python("3.9.18", Path("a")),
@@ -49,7 +49,7 @@ def test_pyenv_versions_are_found_in_their_folders_and_silent_ones_are_not(tmp_p
         python.parent.mkdir(parents=True)
         python.write_text(f"#!/bin/sh\necho {answer}\n")
         python.chmod(0o755)
-    found = _from_pyenv({"PYENV_ROOT": str(tmp_path), "HOME": str(tmp_path)})
+    found = _from_pyenv({"PYENV_ROOT": str(tmp_path), "HOME": str(tmp_path)}, Answers(None).ask)
     assert [python.version for python in found if tmp_path in python.path.parents] == ["3.10.13"]
 
 
@@ -60,4 +60,30 @@ def test_shims_are_taken_off_the_path() -> None:
 
 def test_a_user_without_home_directory_has_no_pyenv(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)
-    assert _from_pyenv({}) == []
+    assert _from_pyenv({}, Answers(None).ask) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the fake interpreter is a shell script")
+def test_an_interpreter_is_started_once_until_it_changes(tmp_path: Path) -> None:
+    starts, python, kept = tmp_path / "starts", tmp_path / "python", tmp_path / "cache/pythons.json"
+
+    def plant(version: str) -> None:
+        python.write_text(f"#!/bin/sh\necho x >> {starts}\necho CPython {version} 64\n")
+        python.chmod(0o755)
+
+    def ask() -> Python | None:
+        answers = Answers(kept)
+        said = answers.ask(python)
+        answers.keep()
+        return said
+
+    plant("3.10.2")
+    assert ask() == ask() == Python("3.10.2", python) and starts.read_text() == "x\n"
+    plant("3.10.13")
+    assert ask() == Python("3.10.13", python) and starts.read_text() == "x\nx\n"
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"a": 1}'])
+def test_a_file_of_answers_that_is_none_is_passed_over(tmp_path: Path, text: str) -> None:
+    (tmp_path / "kept").write_text(text)
+    assert Answers(tmp_path / "kept").ask(Path(sys.executable))

@@ -1,165 +1,50 @@
-"""The database is a function of the journal: no order, step, crash or damaged line makes another one."""
+"""What the tables of the database hold, and how users ask for it."""
 
 from __future__ import annotations
 
-import random
 import re
-import shutil
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Sequence
-from dataclasses import fields, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import msgspec
 import pytest
-from filelock import FileLock
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from tracker import generations, lines, refresh
-from tracker.engine import engine
-from tracker.errors import StoreError, UsageError
-from tracker.journal import Journal, encode, line_of, segments
-from tracker.judge import JUDGE, find
+from tests.unit.store_records import (
+    CELL,
+    DONE,
+    NOW,
+    SEGV,
+    append,
+    build,
+    census,
+    full,
+    home_with,
+    observation,
+    value,
+    wheel,
+)
+from tracker import refresh
+from tracker.changelog import SAYS_NOTHING
+from tracker.errors import UsageError
+from tracker.journal import segments
+from tracker.judge import JUDGE, ROUNDS
 from tracker.model import (
-    EVENT_NAMES,
-    ApiEntry,
-    Attempt,
     Build,
     BuildFile,
-    Cell,
     Ending,
     EnvironmentFacts,
-    Event,
     Finding,
     IndexChange,
     IndexChangeKind,
     Machine,
-    Observation,
     Outcome,
     Platform,
     PollResult,
-    RunFinished,
-    RunStarted,
     State,
     WheelFacts,
 )
-from tracker.store import Store
-
-NOW = datetime(2026, 12, 1, 9, tzinfo=UTC)
-CELL = Cell("torch-directml", "0.2.0.dev230426", "census", "census/kernels", "none", "box", "d1")
-SEGV = Outcome(Ending.EXITED, exit_code=-11)
-DONE = Outcome(Ending.COMPLETED)
-
-
-def observation(outcome: Outcome = DONE, measures: dict[str, Any] | None = None, **cell: str) -> Observation:
-    sent = measures or {}
-    where = replace(CELL, **cell)
-    return Observation("r", "w", where, "env", NOW, 1.5, outcome, find(outcome, sent), sent)
-
-
-def census(version: str, *operators: str, **keys: list[str]) -> Observation:
-    measures = {"keys": {"PrivateUse1": list(operators), **keys}, "absent": ["AutocastPrivateUse1"]}
-    return observation(measures=measures, version=version)
-
-
-def build(version: str, *files: str, day: int = 1, yanked: str | None = None) -> Build:
-    moment = NOW.replace(day=day)
-    rows = (BuildFile(name, f"https://x/{name}", "0" * 64, 7, moment, ">=3.8", yanked) for name in files)
-    return Build("torch-directml", version, moment, tuple(rows))
-
-
-def wheel(version: str, platform: Platform = Platform.WINDOWS, **facts: Any) -> WheelFacts:
-    given = {
-        "requires": ("torch==2.0.0",),
-        "operators": ("aten::a",),
-        "api": (ApiEntry("device", "(i)"),),
-        **facts,
-    }
-    fixed = {
-        field: given.get(field, "x")
-        for field in (
-            "sha256",
-            "python",
-            "abi",
-            "native_name",
-            "native_sha256",
-            "directml_name",
-            "directml_sha256",
-        )
-    }
-    return WheelFacts(
-        track="torch-directml",
-        version=version,
-        filename=f"w-{version}-cp310-cp310-{platform}.whl",
-        platform=platform,
-        platform_tags=("win_amd64",),
-        size=10,
-        unpacked_size=20,
-        requires=given["requires"],
-        requires_python=None,
-        directml_version=given.get("directml_version"),
-        directml_size=given.get("directml_size"),
-        native_size=5,
-        operators=given["operators"],
-        api=given["api"],
-        **fixed,
-    )
-
-
-def environment(version: str) -> EnvironmentFacts:
-    return EnvironmentFacts("torch-directml", version, f"recipe{version}", "3.10", ("torch",), ready=True)
-
-
-SAMPLES: dict[Any, Any] = {
-    str: "text",
-    int: 7,
-    float: 1.5,
-    bool: True,
-    datetime: NOW,
-    Platform: Platform.WINDOWS,
-    str | None: "some",
-    int | None: 9,
-    tuple[str, ...]: ("a", "b"),
-    tuple[ApiEntry, ...]: (ApiEntry("f", "(x)"),),
-}
-
-
-def full(kind: type[Any], /, **given: Any) -> Any:
-    """Return a record of which every field differs from its default, so that a forgotten one is missed."""
-    hints = get_type_hints(kind)
-    values = {item.name: given.get(item.name, SAMPLES.get(hints[item.name])) for item in fields(kind)}
-    assert all(values[item.name] not in (item.default, None) for item in fields(kind))
-    return kind(**values)
-
-
-def home_with(home: Path, *events: Event) -> Store:
-    append(home, *events)
-    store = Store(home)
-    store.refresh()
-    return store
-
-
-def append(home: Path, *events: Event) -> None:
-    with Journal(home / "journal") as journal:
-        for event in events:
-            journal.append(event)
-
-
-def dump(store: Store) -> dict[str, list[tuple[Any, ...]]]:
-    """Return everything that the database holds."""
-    names = [row[0] for row in store.sql("SELECT table_name FROM duckdb_tables() ORDER BY ALL").rows]
-    return {name: store.sql(f"FROM {name} ORDER BY ALL").rows for name in names}
-
-
-def value(store: Store, sql: str) -> Any:
-    return store.sql(sql).rows[0][0]
-
+from tracker.store import Store, distinct
 
 # --- what the tables hold --------------------------------------------------------------------------------
 
@@ -189,6 +74,18 @@ def test_a_cell_with_two_outcomes_has_one_flaky_verdict(tmp_path: Path) -> None:
     store = home_with(tmp_path, observation(SEGV), observation(), observation(SEGV))
     (row,) = store.query("verdicts", track=CELL.track, version=CELL.version)
     assert (row["state"], row["confidence"], row["observations"]) == ("crash", "flaky", 3)
+
+
+def test_a_result_that_alone_comes_out_otherwise_depends_on_the_order(tmp_path: Path) -> None:
+    store = home_with(
+        tmp_path,
+        observation(SEGV),
+        replace(observation(), attempt=2),
+        replace(observation(SEGV), attempt=100),
+    )
+    (row,) = store.query("verdicts", track=CELL.track, version=CELL.version)
+    assert (row["state"], row["reason"], row["confidence"]) == ("crash", "order-dependent", "observed")
+    assert row["observations"] == 2, "a round that only measures speed must not count"
 
 
 def test_only_the_latest_state_of_a_suite_is_shown_as_verdict(tmp_path: Path) -> None:
@@ -398,288 +295,6 @@ def test_a_new_judge_judges_everything_again(tmp_path: Path, monkeypatch: pytest
     ]
 
 
-# --- the same from every way -----------------------------------------------------------------------------
-
-ENDS = [DONE, SEGV, Outcome(Ending.TIMEOUT), Outcome(Ending.CANCELLED), Outcome(Ending.EXITED, exit_code=-6)]
-EVENTS: list[Event] = [
-    *(observation(end, version=version) for end in ENDS for version in ("1", "2")),
-    *(replace(observation(end), finding=Finding(State.PASS, "p", "", "old")) for end in ENDS),
-    census("1", "aten::a", "aten::b"),
-    census("1", "aten::c"),
-    observation(measures={"api": [{"name": "f", "signature": "()"}]}, case="census/api"),
-    build("1", "a.whl"),
-    build("1"),
-    build("2", "x-2-cp38-cp38-win_amd64.whl"),
-    wheel("1"),
-    wheel("1", operators=()),
-    environment("2"),
-    Attempt("r", "w", CELL),
-    RunStarted("r", "c", 1),
-    RunFinished("r", {"pass": 1}),
-    PollResult("torch", "https://x", 1, 1, warnings=("w",)),
-]
-JUNK = [b"", b"{", b"\0" * 9, b"[1]", b'{"seq":7,"at":"2026-12-01T09:00:00.000000Z","dream":1}', b"\xff{}"]
-JUNK += [b'{"seq":8,"at":"2026-12-01T09:00:00.000000Z","observation":{"run":"r"}}', b'{"seq":1} {"seq":2}']
-
-
-def line(seq: int, event: Event) -> bytes:
-    return line_of(seq, NOW + timedelta(seconds=seq % 3), EVENT_NAMES[type(event)], encode(event))
-
-
-journals = st.lists(
-    st.lists(st.sampled_from(EVENTS) | st.sampled_from(JUNK), max_size=12), min_size=1, max_size=4
-)
-
-
-def segment_bytes(content: Sequence[Event | bytes]) -> bytes:
-    return b"".join(
-        item + b"\n" if isinstance(item, bytes) else line(seq, item) for seq, item in enumerate(content, 1)
-    )
-
-
-def segment_path(home: Path, number: int) -> Path:
-    (home / "journal").mkdir(exist_ok=True)
-    return home / "journal" / f"20261201T090000Z-{number:08x}.jsonl"
-
-
-@given(journals, st.randoms(use_true_random=False))
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_refreshing_in_any_steps_is_rebuilding(
-    tmp_path_factory: pytest.TempPathFactory, content: list[list[Event | bytes]], draw: random.Random
-) -> None:
-    home = tmp_path_factory.mktemp("home")
-    whole = [segment_bytes(segment) for segment in content]
-    written = [0] * len(whole)
-    store = Store(home)
-    while any(done < len(data) for done, data in zip(written, whole, strict=True)):
-        number = draw.choice([n for n, data in enumerate(whole) if written[n] < len(data)])
-        # Cut anywhere once, then go to the end: each refresh costs, and two steps show what ten do.
-        start, end = written[number], len(whole[number])
-        written[number] = end if start else draw.randint(1, end)
-        segment_path(home, number).write_bytes(whole[number][: written[number]])
-        store.refresh()
-    stepwise = dump(store) if any(whole) else None
-    store.rebuild()
-    assert stepwise is None or dump(store) == stepwise
-    store.close()
-
-
-@given(journals)
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_what_is_counted_agrees_with_reading_the_journal(
-    tmp_path_factory: pytest.TempPathFactory, content: list[list[Event | bytes]]
-) -> None:
-    home = tmp_path_factory.mktemp("home")
-    for number, segment in enumerate(content):
-        segment_path(home, number).write_bytes(segment_bytes(segment))
-    store = Store(home)
-    store.refresh()
-    (row,) = store.sql("SELECT sum(lines), sum(damaged), sum(unknown) FROM segment").rows
-    items = [item for segment in content for item in segment]
-    unknown = sum(item == JUNK[4] for item in items)
-    assert (row[0] or 0, row[2] or 0) == (len(items), unknown)
-    assert (row[1] or 0) == sum(isinstance(item, bytes) for item in items) - unknown
-    store.close()
-
-
-def test_merged_journals_give_the_same_from_either_side(tmp_path: Path) -> None:
-    append(tmp_path / "a", *EVENTS[:9])
-    append(tmp_path / "b", *EVENTS[9:])
-    shutil.copytree(tmp_path / "a" / "journal", tmp_path / "c" / "journal")
-    Journal(tmp_path / "a" / "journal").merge(tmp_path / "b" / "journal")
-    Journal(tmp_path / "b" / "journal").merge(tmp_path / "c" / "journal")
-    assert dump(Store(tmp_path / "a")) == dump(Store(tmp_path / "b"))
-
-
-def test_merging_the_same_journal_again_changes_nothing(tmp_path: Path) -> None:
-    store = home_with(tmp_path / "a", *EVENTS)
-    before = dump(store)
-    shutil.copytree(tmp_path / "a" / "journal", tmp_path / "b")
-    Journal(tmp_path / "a" / "journal").merge(tmp_path / "b")
-    store.refresh()
-    assert dump(store) == before
-
-
-def test_a_journal_that_lost_a_segment_makes_a_new_database(tmp_path: Path) -> None:
-    store = home_with(tmp_path, observation())
-    append(tmp_path, observation(SEGV, case="other"))
-    store.refresh()
-    segments(tmp_path / "journal")[0].unlink()
-    store.refresh()
-    assert value(store, "SELECT count(*) FROM observation") == 1
-
-
-def test_a_full_segment_is_read_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "SEGMENT_LIMIT", 100)
-    home = tmp_path / "a [b] 'c' *"
-    assert value(home_with(home, observation(), observation(SEGV)), "SELECT count(*) FROM observation") == 2
-
-
-def test_a_line_too_long_for_the_reader_costs_nothing_else(tmp_path: Path) -> None:
-    append(tmp_path, observation())
-    (path,) = segments(tmp_path / "journal")
-    path.write_bytes(b'{"x":"' + b"y" * 40_000_000 + b'"}\n' + path.read_bytes())
-    store = Store(tmp_path)
-    assert value(store, "SELECT count(*) FROM observation") == 1
-    assert store.sql("SELECT lines, damaged + unknown FROM segment").rows == [(2, 1)]
-
-
-# --- generations -----------------------------------------------------------------------------------------
-
-
-def files(home: Path) -> list[str]:
-    return sorted(path.name for path in (home / "store").iterdir() if path.name != "refresh.lock")
-
-
-def test_a_refresh_leaves_one_file_with_the_next_number(tmp_path: Path) -> None:
-    store = home_with(tmp_path, observation())
-    append(tmp_path, observation())
-    store.refresh()
-    assert files(tmp_path) == ["00000002.duckdb"]
-
-
-def test_a_refresh_with_nothing_new_makes_nothing(tmp_path: Path) -> None:
-    store = home_with(tmp_path, observation())
-    with Journal(tmp_path / "journal") as journal:
-        journal.close()
-    segments(tmp_path / "journal")[0].open("ab").write(b'{"seq":')
-    store.refresh()
-    assert files(tmp_path) == ["00000001.duckdb"]
-
-
-def test_a_reader_works_while_another_process_refreshes_and_is_told(tmp_path: Path) -> None:
-    home_with(tmp_path, observation()).close()
-    append(tmp_path, observation(SEGV))
-    reader = Store(tmp_path, patience=0.1)
-    with FileLock(tmp_path / "store" / "refresh.lock"):
-        reader.refresh()
-    assert reader.stale_since is not None
-    assert value(reader, "SELECT count(*) FROM observation") == 1
-    reader.refresh()
-    assert not reader.stale_reason
-    assert value(reader, "SELECT count(*) FROM observation") == 2
-
-
-def test_a_writer_waits_and_is_refused_what_is_not_up_to_date(tmp_path: Path) -> None:
-    home_with(tmp_path, observation()).close()
-    append(tmp_path, observation(SEGV))
-    writer = Store(tmp_path)
-    with FileLock(tmp_path / "store" / "refresh.lock"), pytest.raises(StoreError, match="another process"):
-        writer.refresh(wait=0.1)
-    writer.refresh(wait=60)
-    assert value(writer, "SELECT count(*) FROM observation") == 2
-
-
-def test_a_question_with_nothing_new_opens_no_segment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = home_with(tmp_path, observation())
-    append(tmp_path, observation())
-    store.refresh()
-    monkeypatch.setattr(refresh, "whole_lines", lambda path, start: pytest.fail(f"{path} was opened"))
-    store.refresh()
-    assert not store.stale_reason
-
-
-def test_an_open_reader_sees_what_another_process_added(tmp_path: Path) -> None:
-    reader = home_with(tmp_path, observation())
-    append(tmp_path, observation(SEGV))
-    Store(tmp_path).refresh()
-    assert value(reader, "SELECT count(*) FROM observation") == 2
-
-
-@pytest.mark.parametrize("damage", [b"", b"not a database" * 1000])
-def test_a_file_that_can_not_be_opened_is_moved_aside_and_made_anew(tmp_path: Path, damage: bytes) -> None:
-    home_with(tmp_path, observation()).close()
-    (tmp_path / "store" / "00000001.duckdb").write_bytes(damage)
-    store = Store(tmp_path)
-    store.refresh()
-    assert value(store, "SELECT count(*) FROM observation") == 1
-    assert len([name for name in files(tmp_path) if ".broken-" in name]) == 1
-
-
-def test_a_file_with_a_damaged_block_is_made_anew(tmp_path: Path) -> None:
-    home_with(tmp_path, *EVENTS * 50).close()
-    path = tmp_path / "store" / "00000001.duckdb"
-    data = bytearray(path.read_bytes())
-    for place in range(20_000, len(data), 5_000):
-        data[place : place + 8] = b"\xff" * 8
-    path.write_bytes(data)
-    append(tmp_path, observation(case="after"))
-    store = Store(tmp_path)
-    store.refresh()
-    assert value(store, "SELECT count(*) FROM observation WHERE case_id = 'after'") == 1
-
-
-def test_a_file_with_another_schema_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    home_with(tmp_path, observation()).close()
-    more = [*refresh.migrations(), tmp_path / "0002_more.sql"]
-    more[-1].write_text("CREATE TABLE more (x INTEGER)")
-    monkeypatch.setattr(refresh, "migrations", lambda: more)
-    store = Store(tmp_path)
-    store.refresh()
-    assert value(store, "SELECT count(*) FROM more") == 0
-    assert value(store, "SELECT count(*) FROM observation") == 1
-
-
-def test_a_full_disk_leaves_what_was_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = home_with(tmp_path, observation())
-    append(tmp_path, observation())
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("tracker.generations.shutil.copyfile", full)
-    store.refresh()
-    assert "No space left" in store.stale_reason
-    assert value(store, "SELECT count(*) FROM observation") == 1
-    assert files(tmp_path) == ["00000001.duckdb"]
-
-
-def test_without_any_database_a_failure_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(generations, "fill", full)
-    with pytest.raises(StoreError, match="No space left"):
-        Store(tmp_path).refresh()
-
-
-def test_a_disk_that_fills_in_the_database_leaves_the_one_there_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = home_with(tmp_path, observation())
-    append(tmp_path, observation())
-
-    def full(*_: object) -> None:
-        raise engine().IOException("Could not write: No space left on device")
-
-    monkeypatch.setattr(generations, "fill", full)
-    store.refresh()
-    assert "No space left" in store.stale_reason
-    assert files(tmp_path) == ["00000001.duckdb"]
-
-
-def test_killing_a_refresh_leaves_a_database_that_can_be_read(tmp_path: Path) -> None:
-    home_with(tmp_path, *EVENTS * 20).close()
-    code = (
-        f"from pathlib import Path; from tracker.store import Store; Store(Path({str(tmp_path)!r})).refresh()"
-    )
-    draw = random.Random(1)
-    for _ in range(4):
-        append(tmp_path, *EVENTS)
-        process = subprocess.Popen([sys.executable, "-c", code])
-        time.sleep(draw.uniform(0.15, 0.8))
-        process.send_signal(getattr(signal, "SIGKILL", signal.SIGTERM))
-        process.wait()
-        assert value(Store(tmp_path), "SELECT count(*) FROM observation") > 0
-    store = Store(tmp_path)
-    store.refresh()
-    stepwise = dump(store)
-    store.rebuild()
-    assert dump(store) == stepwise
-
-
 # --- asking ----------------------------------------------------------------------------------------------
 
 
@@ -739,3 +354,25 @@ def test_the_dictionary_describes_every_table_and_column(tmp_path: Path) -> None
     )
     sections = {part.split("`", 2)[1]: part for part in text.split("\n### ")[1:]}
     assert [(table, column) for table, column in rows if f"`{column}`" not in sections.get(table, "")] == []
+
+
+def test_columns_of_one_name_stay_apart(tmp_path: Path) -> None:
+    assert distinct(("a", "b", "a", "a_2", "a")) == ["a", "b", "a_3", "a_2", "a_4"]
+    answer = home_with(tmp_path).sql("SELECT 1 AS x, 2 AS x")
+    assert dict(zip(distinct(answer.columns), answer.rows[0], strict=True)) == {"x": 1, "x_2": 2}
+
+
+def test_verdicts_that_are_alike_and_say_nothing_are_left_out(tmp_path: Path) -> None:
+    both = [observation(case=name, version=version) for name in ("a", "b") for version in ("1", "2")]
+    flaky = [observation(end, case="c", version=version) for end in (DONE, SEGV) for version in ("1", "2")]
+    only = [observation(SEGV, case="b", version="2", suite_digest="d2"), observation(case="d", version="1")]
+    quiet = [f"{state} {confidence}" for state, confidence in SAYS_NOTHING]
+    asked = {"track": CELL.track, "old": "1", "new": "2", "machine": "box", "quiet": quiet}
+    rows = home_with(tmp_path, *both, *flaky, *only).query("verdicts_that_differ", **asked)
+    told = [(row["version"], row["case_id"]) for row in rows]
+    assert told == [("1", "b"), ("1", "c"), ("1", "d"), ("2", "b"), ("2", "c")]
+
+
+def test_the_rounds_that_the_judge_does_not_count_are_those_that_the_sql_leaves_out() -> None:
+    text = (refresh.DB / "refresh" / "findings.sql").read_text("utf-8")
+    assert f"WHERE attempt < {ROUNDS}\n" in text

@@ -21,6 +21,11 @@ FORBIDDEN = """error: No solution found when resolving dependencies
 
 hint: An index (http://127.0.0.1:9/simple/) returned a 403 Forbidden error. Check that the index URL is correct.
 """
+UNAUTHORIZED = """error: No solution found when resolving dependencies
+  cause: Because planted was not found in the package registry and you require planted==1.0, no.
+
+hint: An index URL (http://h/simple/) could not be queried due to a lack of credentials (401 Unauthorized)
+"""
 BUILT = """error: Failed to build `whisper==1`
   cause: The build backend returned an error
   cause: Call to `setuptools.build_meta.build_wheel` failed (exit status: 1)
@@ -58,6 +63,7 @@ def test_what_a_build_wrote_is_not_uvs_reason() -> None:
         (uv_reason(NO_SOLUTION), "no-wheel", False),
         (uv_reason(REFUSED), "index-unreachable", True),
         (uv_reason(FORBIDDEN), "index-unreachable", True),
+        (uv_reason(UNAUTHORIZED), "index-unreachable", True),
         ("No solution found: Because a was not found in the package registry", "not-on-index", False),
         ("failed to write: No space left on device", "disk-full", True),
         ("Failed to download `a`: Hash mismatch for a", "hash-mismatch", False),

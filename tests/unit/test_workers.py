@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -12,32 +11,26 @@ import textwrap
 import time
 from dataclasses import replace
 from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from suites import protocol
 from tests.systems import eventually, gone, posix
 from tests.unit.test_process import ENV
-from tracker.case_log import MARK_PATIENCE, CaseLog
-from tracker.config import WorkerSettings
-from tracker.conversation import Conversation, Garbled, Lines, Reported, parse
+from tracker.case_log import MARK_PATIENCE
 from tracker.matrix import Case
 from tracker.model import Ending, Outcome
-from tracker.process import Process, clean_environment
+from tracker.process import Process
+from tracker.takeover import salvage
 from tracker.workers import (
     UNDEAD,
     CaseResult,
     WorkerLimits,
     WorkerSpec,
-    library_path,
-    limits_from,
     run_cases,
-    salvage,
 )
 
 ROOT = Path(__file__).parents[2]
@@ -238,91 +231,6 @@ def test_a_death_between_two_cases_is_told_and_charged_once(stage: Stage) -> Non
     assert codes in ([11, None], [None, 11])
 
 
-# Workers that lie
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "not a message\n",
-        '"not a table"\n',
-        '{"m": "fnord"}\n',
-        '{"m": "start", "case": "planted/passes", "at": 1}\n',
-        '{"m": "result", "case": "planted/no such", "seconds": 1, "measures": {}}\n',
-        '{"m": "result", "case": "planted/writes_results", "seconds": NaN, "measures": {}}\n',
-        '{"m": "result", "case": "planted/writes_results", "seconds": 1, "measures": []}\n',
-        '{"m": "done"}\n',
-        "[" * 100_000 + "\n",
-    ],
-    ids=lambda text: str(text)[:30].strip(),
-)
-def test_nonsense_in_the_results_is_charged_to_the_case_in_flight(stage: Stage, text: str) -> None:
-    results = stage.play(planted("writes_results", text=text), "passes")
-    assert results["writes_results"].outcome.ending is Ending.GARBLED
-    assert results["writes_results"].outcome.error_message
-    assert results["passes"].outcome == Outcome(Ending.COMPLETED)
-
-
-def test_bytes_that_are_not_text_are_nonsense(stage: Stage) -> None:
-    case = planted("writes_results", text='{"m": "caf\xe9"}\n', encoding="latin-1")
-    assert stage.play(case)["writes_results"].outcome.ending is Ending.GARBLED
-
-
-def test_a_line_without_end_is_nonsense(stage: Stage) -> None:
-    case = planted("writes_results", text="x" * (1 << 20), repeat=10)
-    assert "the limit is 8388608" in stage.play(case)["writes_results"].outcome.error_message
-
-
-def test_a_results_file_that_shrinks_is_nonsense(stage: Stage) -> None:
-    assert stage.ends("truncates_results").error_message == "the results file has become shorter"
-
-
-def test_a_forged_result_is_not_believed(stage: Stage) -> None:
-    result = stage.play(planted("forges_its_result", "forges"))["forges"]
-    assert (result.outcome.ending, result.measures) == (Ending.GARBLED, {})
-
-
-@posix
-@pytest.mark.parametrize("case", ["closes_everything", "closes_the_streams", "opens_too_many"])
-def test_a_case_can_not_take_the_results_channel_away(stage: Stage, case: str) -> None:
-    results = stage.play(case, "passes")
-    assert {result.outcome.ending for result in results.values()} == {Ending.COMPLETED}
-    assert len({result.worker for result in results.values()}) == 1
-
-
-@posix
-def test_output_is_back_after_a_case_that_closed_the_streams(stage: Stage) -> None:
-    assert stage.play("closes_the_streams", "passes")["passes"].log == "out of a passing case\n"
-
-
-def test_a_case_can_not_end_its_section_of_the_log(stage: Stage) -> None:
-    results = stage.play("prints_marks", planted("passes", "after"))
-    assert results["after"].log == "out of a passing case\n"
-    assert results["prints_marks"].log.count("\x1e") == 52
-
-
-# What a worker gets to see
-
-
-def test_no_token_reaches_a_case(stage: Stage) -> None:
-    source = {**os.environ, "GITHUB_TOKEN": "secret", "HF_TOKEN": "secret", "PYTHONPATH": "/elsewhere"}
-    stage.spec = replace(stage.spec, env=clean_environment({"EXTRA": "1"}, source))
-    names = stage.play("shows_environment")["shows_environment"].measures["names"]
-    assert "EXTRA" in names
-    assert not {"GITHUB_TOKEN", "HF_TOKEN", "PYTHONPATH"} & set(names)
-
-
-def test_a_case_finds_stdin_empty(stage: Stage) -> None:
-    assert stage.play("reads_stdin")["reads_stdin"].measures == {"stdin": ""}
-
-
-def test_a_case_starts_in_a_scratch_folder_that_is_deleted(stage: Stage) -> None:
-    results = stage.play("changes_folder", "shows_folder")
-    folder = Path(results["shows_folder"].measures["folder"])
-    assert folder.parent == stage.spec.folder / results["shows_folder"].worker
-    assert not folder.exists()
-
-
 # The run as a whole
 
 
@@ -506,100 +414,3 @@ def test_nothing_is_salvaged_from_ruins(tmp_path: Path) -> None:
         (tmp_path / f"worker-{number + 1}/request.json").write_text(text)
     (tmp_path / "worker-4/results.jsonl").write_bytes(b"\xff\n")
     assert salvage(tmp_path) == []
-
-
-# The conversation
-
-
-def hello(talk: Conversation) -> Conversation:
-    talk.hear(json.dumps({"m": "hello", "protocol": protocol.PROTOCOL, "nonce": "n", "prefix": "/"}).encode())
-    return talk
-
-
-def test_a_stranger_is_not_listened_to() -> None:
-    with pytest.raises(Garbled, match="greeting"):
-        Conversation("mine", []).hear(b'{"m": "hello", "protocol": 1, "nonce": "other"}')
-
-
-def test_a_result_is_taken_once() -> None:
-    talk = hello(Conversation("n", ["a"]))
-    talk.hear(b'{"m": "start", "case": "a", "at": 1}')
-    result = b'{"m": "result", "case": "a", "seconds": 1, "measures": {}}'
-    assert isinstance(talk.hear(result), Reported)
-    with pytest.raises(Garbled, match="not in flight"):
-        talk.hear(result)
-
-
-def test_numbers_that_can_not_be_stored_are_refused() -> None:
-    for text in (b'{"a": 1e999}', b'{"a": 99999999999999999999}', b'{"a": NaN}'):
-        with pytest.raises(Garbled):
-            parse(text)
-
-
-WORDS = st.sampled_from(["m", "case", "at", "seconds", "measures", "error", "warnings"])
-VALUES: st.SearchStrategy[object] = st.sampled_from(
-    ["start", "result", "done", "a", 1, -1, True, None, [], {}]
-)
-MESSAGES = st.dictionaries(WORDS, VALUES).map(lambda message: json.dumps(message).encode())
-
-
-@settings(deadline=None)
-@given(st.binary() | st.text().map(str.encode) | MESSAGES)
-def test_nothing_but_garbled_is_ever_raised(line: bytes) -> None:
-    talk = hello(Conversation("n", ["a"]))
-    for _ in range(2):
-        try:
-            talk.hear(line)
-        except Garbled as error:
-            assert len(str(error)) < 1000
-
-
-@settings(deadline=None)
-@given(st.lists(st.binary(max_size=20)))
-def test_lines_come_whole_however_they_are_cut(parts: list[bytes]) -> None:
-    lines = Lines()
-    got = [line for part in parts for line in lines.feed(part)]
-    assert got == b"".join(parts).split(b"\n")[:-1]
-
-
-# The log
-
-
-@settings(deadline=None)
-@given(st.data())
-def test_the_log_is_cut_at_marks_however_they_are_cut(data: st.DataObject) -> None:
-    texts = data.draw(st.lists(st.text("ab\x1e\n d", max_size=12), min_size=3, max_size=3))
-    stream = "".join(
-        f"{protocol.mark('n', case)}\n{text}{protocol.mark('n', '')}\n"
-        for case, text in zip("xyz", texts, strict=True)
-    ).encode()
-    log = CaseLog("n", "xyz", 1000)
-    size = data.draw(st.integers(1, 30))
-    for at in range(0, len(stream), size):
-        log.feed(stream[at : at + size])
-    log.close()
-    assert [log.take(case) for case in "xyz"] == texts
-
-
-def test_the_text_of_a_case_that_did_not_end_is_had_when_the_process_has() -> None:
-    log = CaseLog("n", ["x"], 100)
-    log.feed(f"before\n{protocol.mark('n', 'x')}\nhalf a line\x1edml".encode())
-    log.close()
-    assert (log.take("x"), log.take("")) == ("half a line\x1edml", "before\n")
-
-
-# Small things
-
-
-def test_the_stand_ins_never_hide_real_directx() -> None:
-    packages = PurePosixPath("/env/site-packages")
-    assert library_path(packages, "real", "/mine") == "/mine"
-    assert library_path(packages, "stand-in", "/mine") == "/mine:/env/site-packages/torch_directml"
-    assert library_path(packages, "stand-in", "") == "/env/site-packages/torch_directml"
-    assert library_path(packages, "absent") == ""
-
-
-def test_no_memory_setting_means_most_of_the_machine() -> None:
-    total = psutil.virtual_memory().total
-    assert limits_from(WorkerSettings()).memory == int(total * 0.8)
-    assert limits_from(WorkerSettings(memory_gb=2)).memory == 2_000_000_000

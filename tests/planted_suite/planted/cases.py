@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import sys
 import threading
@@ -180,3 +181,12 @@ def dies_after_its_result(context: Any) -> dict[str, Any]:
 
     threading.Thread(target=die, daemon=True).start()
     return {}
+
+
+def fills_the_disk(context: Any) -> None:
+    """Let whatever the worker still writes meet a full disk."""
+
+    def write(fd: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    vars(sys.modules["__main__"])["_write"] = write
