@@ -7,8 +7,6 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
-
 from tracker.errors import OutsideError, UsageError, WheelError
 from tracker.files import remove_tree, rename
 from tracker.home import Home
@@ -52,7 +50,7 @@ def facts_of(
 
     Raises WheelError.
     """
-    for known in wheels_on_record(home, build.track, build.version):
+    for known in home.store.known_wheels(build.track, build.version):
         if known.sha256 == file.sha256:
             return known
     announce(f"reading {file.filename}")
@@ -100,9 +98,3 @@ def _take_stand_ins(wheel: Path, inside: str, folder: Path) -> None:
             ) from error
     finally:
         remove_tree(aside)
-
-
-def wheels_on_record(home: Home, track: str, version: str) -> list[WheelFacts]:
-    """Return what the wheels of a build said of themselves when they were read."""
-    rows = home.store.query("wheel_of", track=track, version=version)
-    return [msgspec.convert(row, WheelFacts) for row in rows]

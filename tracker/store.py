@@ -19,7 +19,7 @@ import msgspec
 from tracker.engine import engine
 from tracker.errors import StoreError, UsageError
 from tracker.generations import Generations, open_to_read
-from tracker.model import Build
+from tracker.model import Build, WheelFacts
 from tracker.refresh import DB
 
 if TYPE_CHECKING:
@@ -99,6 +99,11 @@ class Store:
             if row["filename"] is not None:
                 build["files"].append({**row, "uploaded": row["file_uploaded"]})
         return [msgspec.convert(build, Build) for build in builds.values()]
+
+    def known_wheels(self, track: str, version: str) -> list[WheelFacts]:
+        """Return what the wheels of a build said of themselves when they were read."""
+        rows = self.query("wheel_of", track=track, version=version)
+        return [msgspec.convert(row, WheelFacts) for row in rows]
 
     def close(self) -> None:
         """Let go of the database file."""

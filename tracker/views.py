@@ -148,10 +148,8 @@ class Views:
         return found
 
     def _read(self, version: str) -> BuildView:
-        from tracker.inspection import wheels_on_record
-
         row = self._rows[version]
-        wheels = wheels_on_record(self._home, self._track.name, version)
+        wheels = self._store.known_wheels(self._track.name, version)
         return BuildView(
             track=self._track.name,
             version=version,
