@@ -101,6 +101,11 @@ class Changelog:
         parts = (self.package, any(self.wheels.values()), any(self.kernels.values()), self.api, self.verdicts)
         return not any(parts)
 
+    @property
+    def conclusive(self) -> bool:
+        """Whether anything could be compared: a wheel of both builds, or what one machine measured of both."""
+        return bool(self.wheels or self.machine) or not self.empty
+
 
 NOTHING = Measured()
 

@@ -189,6 +189,8 @@ def changelog(
     logs = changelogs(home, home.track(track), builds or [], everything=all_builds)
     _note_age(home)
     console.say(FORMATS[form](logs).rstrip("\n"))
+    if not any(log.conclusive for log in logs):
+        raise typer.Exit(Exit.INCONCLUSIVE)
 
 
 @app.command()

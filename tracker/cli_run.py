@@ -80,7 +80,8 @@ def announce(prepared: Prepared) -> None:
     for left in plan.left_out:
         console.note(f"left out: {left.what}: {left.why}")
     if not plan.cells:
-        console.note(f"nothing to do: all {plan.done} cells were executed before (--again runs them again)")
+        before = f"all {plan.done} cells were executed before (--again runs them again)"
+        console.note(f"nothing to do: {before if plan.done else 'no case of these can run here'}")
         return
     builds = ", ".join(work.build.version for work in plan.work)
     suites = ", ".join(job.digests)

@@ -19,6 +19,8 @@ from urllib.parse import urlsplit
 from tracker.errors import UsageError
 
 CONFIG_FILE = "config.toml"
+DEFAULT = "default"
+"""Where a value came from that nobody gave."""
 
 _LOGIN = re.compile(r"(?<=://)[^/?#\s]*@")
 
@@ -131,7 +133,7 @@ class Loaded:
     def rows(self) -> list[tuple[str, object, str]]:
         """Return every value as (name, value, where it came from), in the order of definition, without logins."""
         return [
-            (name, _shown(getattr(getattr(self.settings, section), key)), self.sources.get(name, "default"))
+            (name, _shown(getattr(getattr(self.settings, section), key)), self.sources.get(name, DEFAULT))
             for section, key in _names()
             for name in [f"{section}.{key}"]
         ]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tracker.config import DEFAULT
 from tracker.errors import Stopped, TrackerError
 from tracker.home import Home
 from tracker.pythons import find_pythons
@@ -41,8 +42,9 @@ def examine(home: Home, track: Track) -> Iterator[Check]:
     """Yield one check after the other; none of them raises or changes anything but caches."""
     checks: list[tuple[str, Callable[[], Check]]] = [
         ("home folder", lambda: _home(home)),
-        ("disk", lambda: _disk(home)),
         ("uv", lambda: _uv(home)),
+        ("settings", lambda: _settings(home)),
+        ("disk", lambda: _disk(home)),
         ("Pythons", lambda: _pythons(home, track)),
         ("index", lambda: _index(home, track)),
         ("DirectX 12", lambda: _directx(home)),
@@ -56,6 +58,8 @@ def examine(home: Home, track: Track) -> Iterator[Check]:
             raise
         except TrackerError as error:
             yield Check(name, Health.FAIL, error.message, error.hint or "")
+            if name == "settings":
+                return  # nearly all that follows would only say the same again
         except OSError as error:
             yield Check(name, Health.FAIL, str(error))
 
@@ -68,6 +72,11 @@ def _home(home: Home) -> Check:
     long = sys.platform == "win32" and len(str(home.folder)) > PATH_BUDGET and not long_paths()
     hint = "a shorter DMLTRACK_HOME leaves room under Windows' limit of 260 characters" if long else ""
     return Check("home folder", Health.PASS, str(home.folder), hint)
+
+
+def _settings(home: Home) -> Check:
+    given = sum(source != DEFAULT for _, _, source in home.loaded.rows())
+    return Check("settings", Health.PASS, f"{given} given, the others as usual ('dmltrack config' shows them)")
 
 
 def long_paths() -> bool:

@@ -218,6 +218,10 @@ def on_device(track: Track, device: str) -> Track:
 def _builds(known: Sequence[Build], track: Track, wish: Wish) -> tuple[list[Build], list[Build]]:
     """Return the builds on the index, and those of them that were asked for."""
     listed = [build for build in known if build.files]
+    if not listed and wish.offline and not known:
+        raise UsageError(
+            f"no build of {track.name} is known yet", hint="ask the index once, without --offline: dmltrack poll"
+        )
     if not listed:
         raise OutsideError(
             f"the index lists no build of {track.package}", hint="check index.url with 'dmltrack config'"

@@ -103,7 +103,10 @@ def load_track(name: str, home: Path) -> Track:
     for path in known[name][:-1]:
         base.update(_read(path))
     path = known[name][-1]
-    return parse_track(_text(path), str(path), base)
+    track = parse_track(_text(path), str(path), base)
+    if track.name != name:
+        raise UsageError(f"{path}: it says name = '{track.name}', which is not the file's")
+    return track
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -25,6 +25,14 @@ def test_equal_builds_have_an_empty_changelog_that_says_so() -> None:
     assert "Nothing differs in what could be compared." in as_text(log)
 
 
+def test_builds_of_which_nothing_is_known_are_not_called_equal() -> None:
+    unknown = [view(version, wheels={}, measured={}) for version in ("1.0", "2.0")]
+    log = changelog(*unknown)
+    assert log.empty and not log.conclusive
+    assert "Nothing could be compared." in as_text(log)
+    assert "Nothing differs" not in as_text(log) + as_markdown(log)
+
+
 def test_kernels_that_come_and_go_are_named() -> None:
     new = seen("2.0", kernels={"PrivateUse1": frozenset({"aten::add.out", "aten::lerp"})})
     log = changelog(view("1.0"), new)

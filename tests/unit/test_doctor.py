@@ -57,7 +57,7 @@ def test_on_a_machine_that_has_all_each_part_passes(home: Home) -> None:
     assert {name for name, check in found.items() if check.health is not Health.PASS} <= (
         {"DirectX 12"} if sys.platform == "win32" else set()
     )
-    assert len(found) == 8 and "1 builds of torch-directml" in found["index"].detail
+    assert len(found) == 9 and "1 builds of torch-directml" in found["index"].detail
 
 
 def test_looking_leaves_no_trial_behind(home: Home) -> None:
@@ -123,12 +123,13 @@ def test_a_database_that_can_not_be_made_fails(home: Home) -> None:
     assert checks(home)["database"].health is Health.FAIL
 
 
-def test_a_configuration_that_is_wrong_fails_what_needs_it_and_nothing_else(
+def test_a_wrong_setting_is_told_once_and_what_needs_none_is_looked_at(
     tmp_path: Path, index: PlantedIndex
 ) -> None:
     found = checks(home_at(tmp_path / "home", index, "[worker]\nnonsense = 1\n"))
-    assert found["index"].health is Health.FAIL and "nonsense" in found["index"].detail
-    assert found["home folder"].health is found["uv"].health is Health.PASS
+    assert found["settings"].health is Health.FAIL and "nonsense" in found["settings"].detail
+    assert [name for name, check in found.items() if check.health is Health.PASS] == ["home folder", "uv"]
+    assert len(found) == 3
 
 
 def test_a_doctor_who_is_told_to_stop_does_not_call_it_a_fault(home: Home) -> None:

@@ -76,6 +76,9 @@ def test_pins_are_for_builds_that_declare_nothing(tmp_path: Path) -> None:
     assert "torch==1.13.0" not in track.requires("0.1.13.1.dev230119", ())
 
 
+NAMED = GOOD.replace('name = "t"', 'name = "torch"')
+
+
 def own(home: Path, content: bytes) -> Path:
     (home / "tracks").mkdir()
     path = home / "tracks" / "torch.toml"
@@ -84,7 +87,7 @@ def own(home: Path, content: bytes) -> Path:
 
 
 def test_a_track_of_the_home_folder_goes_before_the_programs_own(tmp_path: Path) -> None:
-    own(tmp_path, b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())
+    own(tmp_path, b"\xef\xbb\xbf" + NAMED.replace("\n", "\r\n").encode())
     assert load_track("torch", tmp_path).package == "p"
 
 
@@ -99,3 +102,9 @@ def test_an_unknown_track_is_told_with_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         load_track("tensorflow", tmp_path)
     assert "torch-directml" in str(caught.value.hint)
+
+
+def test_a_track_that_calls_itself_otherwise_than_its_file_is_refused(tmp_path: Path) -> None:
+    own(tmp_path, b'name = "other"')
+    with pytest.raises(UsageError, match="says name = 'other'"):
+        load_track("torch", tmp_path)

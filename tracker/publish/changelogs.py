@@ -198,7 +198,9 @@ def _day(moment: datetime | None) -> str:
     return moment.strftime("%Y-%m-%d") if moment and moment.year > 1970 else "unknown date"
 
 
-NOTHING = "Nothing differs in what could be compared."
+
+def _nothing(log: Changelog) -> str:
+    return "Nothing differs in what could be compared." if log.conclusive else "Nothing could be compared."
 
 
 def as_text(log: Changelog) -> str:
@@ -206,7 +208,7 @@ def as_text(log: Changelog) -> str:
     head = f"{log.track} {log.old} ({_day(log.old_uploaded)}) -> {log.new} ({_day(log.new_uploaded)})"
     lines = [head, "=" * len(head)]
     if log.empty:
-        lines += ["", NOTHING]
+        lines += ["", _nothing(log)]
     for part in sections(log):
         lines += ["", part.title]
         lines += [row for line in part.lines for row in text_rows(line)]
@@ -235,7 +237,7 @@ def as_markdown(log: Changelog) -> str:
     dates = f"{_day(log.old_uploaded)} → {_day(log.new_uploaded)}"
     lines = [f"## {escape(log.track)} {escape(log.new)}", "", f"Since {escape(log.old)} ({dates})."]
     if log.empty:
-        lines += ["", NOTHING]
+        lines += ["", _nothing(log)]
     for part in sections(log):
         lines += ["", f"### {part.title}", ""]
         lines += [_markdown_row(line) for line in part.lines]
