@@ -6,6 +6,7 @@ Knows nothing of how cases are run or reported. Standard library only until a bu
 from __future__ import annotations
 
 import importlib
+import sys
 from time import perf_counter
 from types import ModuleType
 from typing import Any, Callable
@@ -48,6 +49,7 @@ class Context:
         self._module: ModuleType | None = None
         self._device: Any = None
         self._failure: BuildImportError | None = None
+        self._usual: dict[str, Any] = {}
 
     def build(self) -> ModuleType | None:
         """Return the build's module; the first call imports it, and a failure is final for the process."""
@@ -82,6 +84,12 @@ class Context:
         if self.options.get("threads"):
             importlib.import_module("torch").set_num_threads(int(self.options["threads"]))
         self._module = module
+        self._usual = _settings(sys.modules.get("torch"))
+
+    def restore(self) -> None:
+        """Undo what a case did to torch's settings of the whole process, lest they decide the next case."""
+        for name, value in self._usual.items():
+            getattr(sys.modules["torch"], name)(value)
 
     @property
     def device_kind(self) -> str:
@@ -101,6 +109,21 @@ class Context:
                 torch, module, self.track, self.directx, wanted
             )
         return self._device
+
+
+def _settings(torch: Any) -> dict[str, Any]:
+    """Return torch's settings of the process, by the functions that set them; the old builds lack some."""
+    pairs = {
+        "set_default_dtype": "get_default_dtype",
+        "set_grad_enabled": "is_grad_enabled",
+        "set_num_threads": "get_num_threads",
+        "use_deterministic_algorithms": "are_deterministic_algorithms_enabled",
+    }
+    return {
+        setter: getattr(torch, getter)()
+        for setter, getter in pairs.items()
+        if hasattr(torch, setter) and hasattr(torch, getter)
+    }
 
 
 def _warn_every_time() -> None:

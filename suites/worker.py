@@ -10,7 +10,8 @@ stands in ``tracker/matrix.py``). A case names a function: ``kernels`` is ``suit
 with a ``suites.context.Context`` and returns its *measures*: a dict of JSON values (NaN and infinities are
 sent as the strings "nan", "inf", "-inf"). It raises to say that it could not measure. The build is imported
 before the suite's module, so a suite may import torch at its top. Python warnings are recorded per case.
-Whatever a case does to stdout, stderr, the working folder or the warning filters is undone before the next.
+Whatever a case does to stdout, stderr, the working folder, the warning filters or torch's default dtype, gradient
+mode, threads and determinism is undone before the next.
 
 Needs Python 3.8 and the standard library, until a build is imported.
 """
@@ -295,6 +296,8 @@ def run_all(request: dict[str, Any], results: Results, log: Log) -> None:
         results.send({"m": protocol.START, "case": case["id"], "at": _now()})
         with stacks_before(case.get("timeout")):
             message = run(context, case)
+        with contextlib.suppress(Exception):  # whatever a build made of torch
+            context.restore()
         log.mark("")
         log.restore()  # first, lest the results file be opened anew under a number below 3
         results.send(message)

@@ -76,7 +76,9 @@ def _home(home: Home) -> Check:
 
 def _settings(home: Home) -> Check:
     given = sum(source != DEFAULT for _, _, source in home.loaded.rows())
-    return Check("settings", Health.PASS, f"{given} given, the others as usual ('dmltrack config' shows them)")
+    return Check(
+        "settings", Health.PASS, f"{given} given, the others as usual ('dmltrack config' shows them)"
+    )
 
 
 def long_paths() -> bool:

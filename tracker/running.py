@@ -220,7 +220,8 @@ def _builds(known: Sequence[Build], track: Track, wish: Wish) -> tuple[list[Buil
     listed = [build for build in known if build.files]
     if not listed and wish.offline and not known:
         raise UsageError(
-            f"no build of {track.name} is known yet", hint="ask the index once, without --offline: dmltrack poll"
+            f"no build of {track.name} is known yet",
+            hint="ask the index once, without --offline: dmltrack poll",
         )
     if not listed:
         raise OutsideError(

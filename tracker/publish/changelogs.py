@@ -198,7 +198,6 @@ def _day(moment: datetime | None) -> str:
     return moment.strftime("%Y-%m-%d") if moment and moment.year > 1970 else "unknown date"
 
 
-
 def _nothing(log: Changelog) -> str:
     return "Nothing differs in what could be compared." if log.conclusive else "Nothing could be compared."
 
