@@ -16,7 +16,7 @@ from tracker.speed import ALPHA, LEAST_EFFECT, NOISE_FACTOR, Pace
 def speed_command(home: Home, wish: SpeedWish, *, json: bool) -> Exit:
     """Compare two builds for a person (or a script) and return the exit code."""
     home.stop = stop = Stop()
-    reporter, command = Lines(NOTHING), f"dmltrack speed {wish.old} {wish.new}"
+    reporter, command = Lines(NOTHING), wish.command()
     try:
         with locked(home), interrupts(stop):
             duel = prepare_duel(home, wish, reporter)

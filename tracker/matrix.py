@@ -177,6 +177,7 @@ class _Manifest:
             return
         ending = SMALL if self._small and "small" in given else ""
         for params in self._combinations(table, where):
+            self._check_json({**params, **given.get("small", {})}, where)
             name = self._filled(table.get("id"), params, where)
             after = given.get("after")
             yield Case(
@@ -198,6 +199,15 @@ class _Manifest:
                 self._fail(f"{where}: '{key}' is true or false")
         if not isinstance(given.get("small", {}), dict):
             self._fail(f"{where}: 'small' is a table")
+
+    def _check_json(self, params: Mapping[str, Any], where: str) -> None:
+        """Refuse what TOML can say and the worker can not be told: dates, times, infinities."""
+        try:
+            json.dumps(params, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            self._fail(
+                f"{where}: a parameter can not be given to a worker: {error}", "text, numbers, true, lists"
+            )
 
     def _combinations(self, table: dict[str, Any], where: str) -> Iterator[dict[str, Any]]:
         params, each = table.get("params", {}), table.get("each", {})

@@ -26,10 +26,12 @@ from tracker.machine import boot_id
 from tracker.matrix import Case
 from tracker.model import Build, Cell, Ending, Observation, RunFinished, RunStarted
 from tracker.plan import RIGHT, cell_of
-from tracker.running import Wish, prepare
+from tracker.running import Wish, options_of, prepare
 from tracker.speed import Comparison, compare, seconds_of, times_as_fast, turns
 from tracker.takeover import Kept, keep
 from tracker.workers import WorkerSpec, limits_from, run_cases
+
+USUAL_ROUNDS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +41,19 @@ class SpeedWish:
     old: str
     new: str
     cases: tuple[str, ...] = ()
-    rounds: int = 8
+    rounds: int = USUAL_ROUNDS
     track: str = "torch-directml"
     size: str = ""
     device: str = ""
     adapter: str = ""
+
+    def command(self, of: str = "") -> str:
+        """Return the command line of this comparison, or of a run of ``of`` under the same options."""
+        options = options_of(self.cases, self.track, self.size, self.device, self.adapter)
+        if of:
+            return " ".join(["dmltrack run", of, *options])
+        rounds = [f"--rounds {self.rounds}"] if self.rounds != USUAL_ROUNDS else []
+        return " ".join(["dmltrack speed", self.old, self.new, *options, *rounds])
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +91,8 @@ class Round:
 class CaseSpeed:
     """One case of two builds. ``failed`` counts rounds that gave no time, by what became of them.
 
-    ``times_cpu``: how many times as fast as the CPU the new build is, by rounds of the same processes.
+    ``times_cpu``: how many times as fast as the CPU the new build is, by rounds of the same processes; None for
+    torch on the CPU itself.
     ``times_cuda``: likewise of torch's last run on CUDA on this machine, in ``cuda_version``; None without one.
     """
 
@@ -122,11 +133,16 @@ def prepare_duel(home: Home, wish: SpeedWish, reporter: Reporter) -> Duel:
         names = " and ".join(dict.fromkeys(build.version for build in builds))
         raise UsageError(
             f"no case is known to send times of {names} on this machine",
-            hint=f"measure them first: dmltrack run {' '.join(names.split(' and '))}",
+            hint=f"measure them first: {wish.command(of=' '.join(dict.fromkeys(build.version for build in builds)))}",
         )
-    sides = [
-        _side(home, prepared.job, build, environments[build.version], cases, reporter) for build in builds
-    ]
+    installer = Installer(home, prepared.job, reporter)
+    sides = []
+    for build in builds:
+        recipe = environments[build.version]
+        installed = _installed(installer, recipe, wish.command(of=build.version))
+        spec = spec_of(prepared.job, build, installed, asdict(home.loaded.settings.suites))
+        cells = {case.id: cell_of(build, case, prepared.job.host, prepared.job.digests) for case in cases}
+        sides.append(Side(build, recipe, spec, cells))
     return Duel(prepared.job, (sides[0], sides[1]), cases, wish.rounds)
 
 
@@ -158,19 +174,14 @@ def _timed(home: Home, job: Job, builds: Sequence[Build]) -> tuple[set[str], dic
     }
 
 
-def _side(home: Home, job: Job, build: Build, recipe: str, cases: Sequence[Case], reporter: Reporter) -> Side:
-    installer = Installer(home, job, reporter)
+def _installed(installer: Installer, recipe: str, command: str) -> Installed:
+    """Return an environment that must be there; ``command`` would make it again."""
     folder = installer.environments.folder / recipe
     facts = read_marker(folder)
     if facts is None or not facts.ready:
-        raise UsageError(
-            f"the environment of {build.version} is not there any more ({recipe})",
-            hint=f"make it again: dmltrack run {build.version}",
-        )
+        raise UsageError(f"the environment {recipe} is not there any more", hint=f"make it again: {command}")
     environment = Environment(folder, facts)
-    installed = Installed(environment, installer.worker_environment(environment))
-    spec = spec_of(job, build, installed, asdict(home.loaded.settings.suites))
-    return Side(build, recipe, spec, {case.id: cell_of(build, case, job.host, job.digests) for case in cases})
+    return Installed(environment, installer.worker_environment(environment))
 
 
 class Fight:
@@ -239,13 +250,15 @@ def report(home: Home, duel: Duel, rounds: Sequence[Round]) -> SpeedReport:
         row["case_id"]: (row["version"], json.loads(row["seconds"]))
         for row in home.store.query("baseline_times", machine=duel.job.host.machine, kind="cuda")
     }
-    cases = tuple(_case(case.id, rounds, *cuda.get(case.id, ("", []))) for case in duel.cases)
-    old, new = (side.build.version for side in duel.sides)
     adapter, job = duel.job.host.adapter, duel.job
+    cases = tuple(
+        _case(case.id, rounds, job.host.device, *cuda.get(case.id, ("", []))) for case in duel.cases
+    )
+    old, new = (side.build.version for side in duel.sides)
     return SpeedReport(job.run, job.track.name, old, new, adapter, duel.rounds, home.stop(), cases)
 
 
-def _case(case: str, rounds: Iterable[Round], cuda_version: str, cuda: list[float]) -> CaseSpeed:
+def _case(case: str, rounds: Iterable[Round], device: str, cuda_version: str, cuda: list[float]) -> CaseSpeed:
     own = [item for item in rounds if item.case == case]
     old, new = ([item.seconds for item in own if item.side == at and item.seconds] for at in (0, 1))
     cpu = [item.cpu_seconds for item in own if item.side == 1 and item.cpu_seconds]
@@ -255,7 +268,7 @@ def _case(case: str, rounds: Iterable[Round], cuda_version: str, cuda: list[floa
         case,
         compare(old, new),
         tuple(sorted(failed.items())),
-        times_as_fast(cpu, new),
+        times_as_fast(cpu, new) if device != "cpu" else None,
         times_as_fast([baseline] if baseline else [], new),
         cuda_version,
     )

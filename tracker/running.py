@@ -77,11 +77,7 @@ class Wish:
         """Return the command line that goes on with this run when it was interrupted."""
         words = ["dmltrack run", *self.builds]
         words += [f"--suites {','.join(self.suites)}"] if self.suites != ("all",) else []
-        words += [f"--cases {quoted(pattern)}" for pattern in self.cases]
-        words += [f"--track {self.track}"] if self.track != DEFAULT_TRACK else []
-        words += [f"--size {self.size}"] if self.size else []
-        words += [f"--device {self.device}"] if self.device else []
-        words += [f"--adapter {quoted(self.adapter)}"] if self.adapter else []
+        words += options_of(self.cases, self.track, self.size, self.device, self.adapter)
         words += ["--retry"] if self.retry else []
         words += [f"--again-before {self.again_before:%Y-%m-%dT%H:%M:%SZ}"] if self.again_before else []
         words += ["--offline"] if self.offline else []
@@ -146,9 +142,24 @@ def quoted(word: str, platform: str = sys.platform) -> str:
     return subprocess.list2cmdline([word]) if platform == "win32" else shlex.quote(word)
 
 
+def options_of(cases: Sequence[str], track: str, size: str, device: str, adapter: str) -> list[str]:
+    """Return the options of a command line that say what is run, and where."""
+    words = [f"--cases {quoted(pattern)}" for pattern in cases]
+    words += [f"--track {track}"] if track != DEFAULT_TRACK else []
+    words += [f"--size {size}"] if size else []
+    words += [f"--device {device}"] if device else []
+    words += [f"--adapter {quoted(adapter)}"] if adapter else []
+    return words
+
+
 def prepare(home: Home, wish: Wish, reporter: Reporter) -> Prepared:
     """Return what a run would do; the caller holds the lock."""
     track = on_device(home.track(wish.track), wish.device)
+    if wish.adapter and track.device == "cpu":
+        raise UsageError(
+            f"'--adapter {wish.adapter}' chooses among GPUs, and this run computes on the CPU",
+            hint="leave it out, or take another --device or --track",
+        )
     home.store.refresh(FRESH_WAIT)
     suites_folder = hand_out(home.folder)
     size = wish.size or home.loaded.settings.suites.size

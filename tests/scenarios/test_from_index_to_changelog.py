@@ -270,6 +270,10 @@ def test_a_wrong_setting_is_one_error_line_and_exit_2(two: World) -> None:
     assert "[index] has no 'urll'" in answer.err and "did you mean 'url'?" in answer.err
 
 
+def test_without_the_index_and_any_build_the_way_out_is_told(two: World) -> None:
+    assert "dmltrack poll" in two.run("run", "--offline", code=2).err
+
+
 def test_sql_can_not_read_files(two: World) -> None:
     two.run("poll", code=0)
     assert two.run("sql", "select * from read_text('/etc/passwd')").code == 2

@@ -116,3 +116,10 @@ def test_what_fails_in_its_rounds_has_no_time(home: Home, capsys: pytest.Capture
 def test_a_build_that_was_not_measured_is_not_compared(home: Home) -> None:
     with pytest.raises(UsageError, match="no case is known to send times"):
         speed_command(home, SpeedWish("1.0", "3.0", track="planted"), json=False)
+
+
+def test_the_commands_that_are_named_have_its_own_options() -> None:
+    wish = SpeedWish("2.3.1", "2.4.1", ("vit/one",), 4, track="torch", device="cpu")
+    options = "--cases vit/one --track torch --device cpu"
+    assert wish.command() == f"dmltrack speed 2.3.1 2.4.1 {options} --rounds 4"
+    assert wish.command(of="2.4.1") == f"dmltrack run 2.4.1 {options}"

@@ -26,8 +26,7 @@ def test_equal_builds_have_an_empty_changelog_that_says_so() -> None:
 
 
 def test_builds_of_which_nothing_is_known_are_not_called_equal() -> None:
-    unknown = [view(version, wheels={}, measured={}) for version in ("1.0", "2.0")]
-    log = changelog(*unknown)
+    log = changelog(view("1.0", wheels={}, measured={}), view("2.0", wheels={}, measured={}))
     assert log.empty and not log.conclusive
     assert "Nothing could be compared." in as_text(log)
     assert "Nothing differs" not in as_text(log) + as_markdown(log)

@@ -53,6 +53,11 @@ def test_a_wrong_command_line_is_an_error_line_and_a_hint_and_exit_2(tmp_path: P
     assert re.fullmatch(r"error: [^\n]+\nhint: [^\n]+\n", done.stderr.decode().replace("\r\n", "\n"))
 
 
+def test_a_gpu_is_not_chosen_for_a_run_on_the_cpu(tmp_path: Path) -> None:
+    done = dmltrack(tmp_path, *["run", "--track", "torch", "--device", "cpu", "--adapter", "Radeon"])
+    assert done.returncode == 2 and b"chooses among GPUs" in done.stderr
+
+
 def test_an_unknown_word_is_answered_with_the_nearest(tmp_path: Path) -> None:
     assert b"hint: did you mean 'run'?" in dmltrack(tmp_path, "runn").stderr
     assert b"hint: did you mean --plan?" in dmltrack(tmp_path, "run", "--plann").stderr

@@ -222,6 +222,8 @@ def test_a_case_comes_after_the_one_of_its_own_size(tmp_path: Path) -> None:
         ('rows = "missing.json"', "cannot be read"),
         ("isolate = 1", "true or false"),
         ("small = 3", "is a table"),
+        ("params = { day = 2026-12-01 }", "can not be given to a worker"),
+        ("params = { rate = inf }", "can not be given to a worker"),
     ],
 )
 def test_a_manifest_that_makes_no_sense_is_one_clear_error(tmp_path: Path, line: str, said: str) -> None:
