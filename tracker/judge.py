@@ -20,7 +20,7 @@ from tracker.codes import EXIT_CODES, HRESULTS, SIGNALS, known_hresult
 from tracker.model import Confidence, Ending, Finding, Outcome, State, Verdict
 from tracker.texts import NORMALISERS, normalise, slug
 
-_RULES = "2026-12-01.7"
+_RULES = "2026-12-01.8"
 """Bumped by hand when code changes meaning, here or in the modules above; tables are in the digest by themselves."""
 
 # What an exception says, first match wins; searched in "type: message", so a type can be named too.
@@ -88,7 +88,7 @@ def _completed(outcome: Outcome, measures: Mapping[str, Any]) -> Finding:
     return replace(found, message=_joined(found.message, teardown))
 
 
-_EVIDENCE = ("statistics", "training", "transcript")
+_EVIDENCE = ("statistics", "claims", "training", "transcript")
 
 
 def _worse(raised: Finding, before: Finding | None) -> Finding:

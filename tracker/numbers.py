@@ -1,10 +1,12 @@
-"""Judge compared numbers: the *checks* and *statistics* that a suite sends, against the limits below.
+"""Judge compared numbers: the *checks*, *statistics* and *claims* that a suite sends, against the limits below.
 
 Pure, and total over any JSON: what can not be read is a finding of its own (``infra``), never an exception and
 never a pass. The format of a check stands in ``suites/comparing.py``. One statistic of random numbers is::
 
     {"name": "normal_", "dtype": "float32", "count": 10000, "mean": 0.01, "std": 1.02,
      "want": {"mean": 0.0, "std": 1.0}}
+
+A claim is a fact that is no tensor, and what it must be: ``{"name": "raises", "got": null, "want": "RuntimeError"}``.
 
 An error is right up to ``atol + rtol * |reference| + NOISE_FACTOR * noise``, where the noise is what the CPU itself
 is off at that precision: a deep computation is allowed more only as far as the CPU needs more. Messages give sizes
@@ -13,6 +15,7 @@ as powers of ten, because equal faults must have equal texts.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -67,6 +70,7 @@ FAULTS = (
     "non-deterministic",
     "values",
     "statistics",
+    "claim",
 )
 
 RULES = (TOLERANCES, SMALLEST, SMALLEST_ELSE, NOISE_FACTOR, BLURRED, Z_LIMIT, tuple(ROLES.items()), FAULTS)
@@ -100,7 +104,8 @@ _STATES = (State.WRONG, State.INFRA, State.NO_REFERENCE)
 
 def diagnose(measures: Mapping[str, Any]) -> Finding | None:
     """Return the worst that the checks and statistics say, or None when there is nothing against them."""
-    faults = [*_faults(measures, "checks", _check), *_faults(measures, "statistics", _statistic)]
+    judges = {"checks": _check, "statistics": _statistic, "claims": _claim}
+    faults = [fault for key, judge in judges.items() for fault in _faults(measures, key, judge)]
     if not faults:
         return None
     worst = min(faults, key=lambda fault: fault.order)  # of equals the first
@@ -294,6 +299,20 @@ def _statistic(item: Any) -> _Fault | None:
     if item.get("distinct") == 0 and want.get("distinct", 0) != 0:
         return _Fault(State.WRONG, "statistics", role, f"{label}: every call gives the same numbers")
     return None
+
+
+# --- claims ----------------------------------------------------------------------------------------------
+
+
+def _claim(item: Any) -> _Fault | None:
+    """Return that a fact is not what it must be, as JSON sees it: 1, 1.0 and true are three different things."""
+    role, label = _role(item), _label(item)
+    if "got" not in item or "want" not in item:
+        raise Unreadable("a claim has no 'got' or no 'want'")
+    got, want = (json.dumps(item[key], sort_keys=True) for key in ("got", "want"))
+    if got == want:
+        return None
+    return _Fault(State.WRONG, "claim", role, f"{label} is {got[:_MAX_NAME]}, right is {want[:_MAX_NAME]}")
 
 
 # --- reading ---------------------------------------------------------------------------------------------

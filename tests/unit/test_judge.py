@@ -62,6 +62,12 @@ def test_a_right_result_computed_on_the_cpu_is_a_fallback_that_names_the_operato
     assert finding.message == "aten::a, aten::b"
 
 
+def test_claims_alone_are_something_that_was_compared() -> None:
+    claim = {"name": "raises", "got": "RuntimeError", "want": "RuntimeError"}
+    assert find(Outcome(Ending.COMPLETED), {"checks": [], "claims": [claim]}).state is State.PASS
+    assert find(Outcome(Ending.COMPLETED), {"checks": [], "claims": []}).state is State.INFRA
+
+
 def test_another_warning_is_no_fallback() -> None:
     said = ("The operator 'aten::a' is deprecated", "it will fall back to run on the CPU")
     assert find(Outcome(Ending.COMPLETED, warnings=said), {"fallbacks": ["aten::a"]}).state is State.PASS

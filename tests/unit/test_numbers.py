@@ -282,7 +282,7 @@ near_checks = st.fixed_dictionaries(
 
 @given(st.lists(near_checks | json, max_size=3) | json, st.lists(json, max_size=2) | json)
 def test_any_json_has_a_word(checks: Any, statistics: Any) -> None:
-    found = diagnose({"checks": checks, "statistics": statistics})
+    found = diagnose({"checks": checks, "statistics": statistics, "claims": statistics})
     assert found is None or found.state in (State.WRONG, State.INFRA, State.NO_REFERENCE)
     if found:
         assert found.reason == slug(found.reason)
@@ -366,3 +366,31 @@ def test_a_generator_that_stands_still_is_wrong_only_where_it_must_move() -> Non
     found = diagnose(moves)
     assert found is not None and (found.state, found.reason) == (State.WRONG, "statistics")
     assert diagnose(rests) is None
+
+
+def claimed(got: Any, want: Any) -> tuple[State, str] | None:
+    found = diagnose({"claims": [{"name": "raises", "got": got, "want": want}]})
+    return (found.state, found.reason) if found else None
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(json_values)
+def test_a_claim_that_holds_has_nothing_against_it(value: Any) -> None:
+    assert claimed(value, value) is None
+
+
+@pytest.mark.parametrize(("got", "want"), [(1, True), (0, False), (1, 1.0), (None, ""), ([], {}), ("1", 1)])
+def test_a_claim_that_does_not_hold_is_wrong_however_alike_python_finds_it(got: Any, want: Any) -> None:
+    assert claimed(got, want) == (State.WRONG, "claim")
+
+
+def test_a_claim_without_its_two_sides_is_our_trouble() -> None:
+    found = diagnose({"claims": [{"name": "raises", "got": None}]})
+    assert found is not None and found.state is State.INFRA
+    assert diagnose({"claims": 3}) is not None
