@@ -84,7 +84,7 @@ def announce(prepared: Prepared) -> None:
         console.note(f"nothing to do: {before if plan.done else 'no case of these can run here'}")
         return
     builds = ", ".join(work.build.version for work in plan.work)
-    suites = ", ".join(job.digests)
+    suites = ", ".join(sorted({case.suite for work in plan.work for case in (*work.cases, *work.alone)}))
     console.note(
         f"will run {plan.cells} cells of {suites} on {len(plan.work)} builds of {job.track.name}: {builds}"
     )

@@ -7,6 +7,7 @@ A suite is a folder with a ``suite.toml``::
     needs = "device"                # of every case that says nothing else; see NEEDS
     timeout = 300.0                 # seconds, likewise; without one, the setting of the program holds
     options = ["samples"]           # settings of the section "suites" that its results rest on
+    digest = "module"               # a case's results rest on its own module, not on all files of the suite
 
     [[case]]
     id = "{model}/{dtype}/batch{batch}"  # the whole id is then "inference/resnet50/float16/batch8"
@@ -20,6 +21,8 @@ A suite is a folder with a ``suite.toml``::
     isolate = true                       # in a process of its own
     small = { image = 64 }               # params in place of these in a small run; the id then ends in "@small"
     full_only = true                     # no such case in a small run
+
+The suite ``bugs`` has no such cases: each report that ``tracker/bugs.py`` reads beside its manifest has one.
 
 Nothing here runs, imports or judges a case.
 """
@@ -40,13 +43,15 @@ from typing import Any, NoReturn
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from tracker import bugs
+from tracker.bugs import Bug
 from tracker.errors import UsageError
 
 MANIFEST = "suite.toml"
 NEEDS = ("import", "directx", "device")
 """What a case needs: the build's import alone, the real DirectX libraries, or a device that computes."""
 
-_SUITE_KEYS = ("name", "requirements", "needs", "timeout", "options", "case")
+_SUITE_KEYS = ("name", "requirements", "needs", "timeout", "options", "digest", "case")
 OPTIONS = ("samples", "operator_seconds", "data", "weights", "download", "whisper_url", "whisper_sha256")
 """Settings that a suite's results can rest on."""
 _CASE_KEYS = (
@@ -80,6 +85,13 @@ class Case:
     timeout: float | None = None
     after: str | None = None
     isolate: bool = False
+    module: str = ""
+    """The one module of the suite that its results rest on; empty for all of its files."""
+
+    @property
+    def part(self) -> str:
+        """The part of the suites whose digest its results bear: a suite, or one module of it (``bugs:dtypes``)."""
+        return f"{self.suite}:{self.module}" if self.module else self.suite
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +102,11 @@ class Suite:
     requirements: tuple[str, ...]
     cases: tuple[Case, ...]
     options: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts that its cases rest on."""
+        return tuple(sorted({case.part for case in self.cases}))
 
 
 def load_suites(folder: Path, size: str = "full") -> tuple[Suite, ...]:
@@ -130,6 +147,23 @@ def _load(path: Path, size: str) -> Suite:
     return _Manifest(path, data, size).suite()
 
 
+def load_bugs(folder: Path) -> tuple[Bug, ...]:
+    """Return the reports of every topic in the folder of the suite ``bugs``; raise UsageError for a wrong one."""
+    found: list[Bug] = []
+    for path in sorted(folder.glob("*.toml")):
+        if path.name != MANIFEST:
+            found += bugs.parse_topic(_text(path), path.stem, str(path))
+    bugs.check_registry(found)
+    return tuple(found)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: cannot be read: {error}") from None
+
+
 class _Manifest:
     """One manifest; every complaint names the file and the place in it."""
 
@@ -147,8 +181,27 @@ class _Manifest:
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
             self._fail("'case' is not a list of tables", "write [[case]]")
         cases = tuple(case for table in tables for case in self._cases(str(name), table))
+        if name == bugs.SUITE:
+            cases += tuple(self._reproducers())
         self._unique(case.id for case in cases)
+        if self._data.get("digest", "suite") not in ("suite", "module"):
+            self._fail('\'digest\' is "suite" or "module"')
+        if self._data.get("digest") == "module":
+            cases = tuple(replace(case, module=_module(case)) for case in cases)
         return Suite(str(name), self._requirements(), cases, self._options())
+
+    def _reproducers(self) -> Iterator[Case]:
+        """Yield the case of each report in the registry; reports of one fault share theirs."""
+        for name, same in bugs.by_case(load_bugs(self._path.parent)).items():
+            given = [bug.timeout for bug in same if bug.timeout is not None]
+            yield Case(
+                id=name,
+                suite=bugs.SUITE,
+                function=f"{same[0].topic}:{same[0].function}",
+                needs=same[0].needs,
+                timeout=max(given) if given else self._timeout(self._data.get("timeout"), "the suite"),
+                isolate=any(bug.isolate for bug in same),
+            )
 
     def _options(self) -> tuple[str, ...]:
         listed = self._data.get("options", [])
@@ -268,13 +321,18 @@ class _Manifest:
         raise UsageError(f"{self._path}: {what}", hint=hint)
 
 
-def digest(folder: Path, suite: str) -> str:
-    """Return 16 hex digits over all that can change the suite's measures, in ``folder`` or a copy of it.
+def _module(case: Case) -> str:
+    return case.function.partition(":")[0] if ":" in case.function else "cases"
 
-    That is the suite's own files, the worker, the protocol, and what any of them imports from ``suites``.
+
+def digest(folder: Path, part: str) -> str:
+    """Return 16 hex digits over all that can change the measures of a part, in ``folder`` or a copy of it.
+
+    That is the suite's own files or its one module, the worker, the protocol, and what any of them imports from
+    ``suites``.
     """
     total = hashlib.sha256()
-    for path in sorted(_parts(folder, suite), key=lambda path: path.relative_to(folder).as_posix()):
+    for path in sorted(_parts(folder, part), key=lambda path: path.relative_to(folder).as_posix()):
         data = path.read_bytes()
         if path.suffix in _TEXT:  # a checkout on Windows may have other line ends
             data = data.replace(b"\r\n", b"\n")
@@ -282,8 +340,11 @@ def digest(folder: Path, suite: str) -> str:
     return total.hexdigest()[:16]
 
 
-def _parts(folder: Path, suite: str) -> set[Path]:
+def _parts(folder: Path, part: str) -> set[Path]:
+    suite, _, module = part.partition(":")
     own = {path for path in (folder / suite).rglob("*") if path.is_file() and not _is_cache(path)}
+    if module:
+        own = {path for path in own if path == folder / suite / f"{module}.py"}
     found: set[Path] = set()
     open_ends = own | {folder / name for name in _HARNESS}
     while open_ends:

@@ -70,8 +70,8 @@ class Host:
 
 def cell_of(build: Build, case: Case, host: Host, digests: Mapping[str, str]) -> Cell:
     """Return the cell of a build and case on this host."""
-    adapter = host.adapter if case.needs == "device" else NO_ADAPTER
-    return Cell(build.track, build.version, case.suite, case.id, adapter, host.machine, digests[case.suite])
+    adapter, digest = host.adapter if case.needs == "device" else NO_ADAPTER, digests[case.part]
+    return Cell(build.track, build.version, case.suite, case.id, adapter, host.machine, digest)
 
 
 def runnable_cells(

@@ -170,7 +170,9 @@ def prepare(home: Home, wish: Wish, reporter: Reporter) -> Prepared:
     notes += _ask_index(home, track, wish)
     known = home.builds(track.name)
     listed, builds = _builds(known, track, wish)
-    digests = _with_options(home, track, every, digests_of(suites_folder, [suite.name for suite in every]))
+    digests = _with_options(
+        home, track, every, digests_of(suites_folder, [part for suite in every for part in suite.parts])
+    )
     host = Host(home.fingerprint, home.machine.directx, device=track.device)
     job = Job(_run_id(), wish.command(), track, host, suites_folder, digests, _requirements(every, cases))
     if any(case.needs == "device" for case in cases):
@@ -183,9 +185,7 @@ def prepare(home: Home, wish: Wish, reporter: Reporter) -> Prepared:
     cells = tuple(runnable_cells(builds, cases, job.host, digests))
     # Nothing is installed for a suite of which no case can run here.
     possible = [case for case in cases if obstacle(case, job.host) is None]
-    named = {case.suite for case in possible}
-    shown = {name: digest for name, digest in digests.items() if name in named}
-    job = replace(job, digests=shown, requirements=_requirements(every, possible))
+    job = replace(job, requirements=_requirements(every, possible))
     return Prepared(plan, job, tuple(builds), tuple(known), cells, tuple(notes))
 
 
@@ -202,8 +202,9 @@ def _with_options(
         if not track.tiled_resources and any(case.needs == "device" for case in suite.cases):
             changed["tiled_resources"] = False
         if changed:
-            text = json.dumps([digests[suite.name], changed], sort_keys=True)
-            found[suite.name] = hashlib.sha256(text.encode()).hexdigest()[:16]
+            for part in suite.parts:
+                text = json.dumps([digests[part], changed], sort_keys=True)
+                found[part] = hashlib.sha256(text.encode()).hexdigest()[:16]
     return found
 
 

@@ -49,12 +49,12 @@ def hand_out(home: Path, source: Path = SHIPPED) -> Path:
     return place
 
 
-def digests(place: Path, suites: Iterable[str]) -> dict[str, str]:
-    """Return what the results of each suite rest on, for a copy that ``hand_out`` returned.
+def digests(place: Path, parts: Iterable[str]) -> dict[str, str]:
+    """Return what the results of each part of the suites rest on, for a copy that ``hand_out`` returned.
 
     The copy never changes, so it is worked out once and kept beside it: to follow every import takes a while.
     """
-    path, wanted = place / f"digests-{matrix.DIGEST_RULES}.json", sorted(suites)
+    path, wanted = place / f"digests-{matrix.DIGEST_RULES}.json", sorted(parts)
     try:
         known = json.loads(path.read_text("ascii"))
         return {name: str(known[name]) for name in wanted}
