@@ -13,11 +13,13 @@ from types import FrameType
 
 from tracker import console
 from tracker.errors import Exit, Stopped
+from tracker.forecast import Forecast
 from tracker.home import Home
 from tracker.model import EnvironmentFacts, Observation, State
 from tracker.plan import Plan
 from tracker.publish.changelogs import as_text
 from tracker.running import Prepared, Result, Wish, carry_out, locked, prepare
+from tracker.views import case_seconds
 
 
 def run_command(home: Home, wish: Wish) -> Exit:
@@ -31,7 +33,8 @@ def run_command(home: Home, wish: Wish) -> Exit:
                 if wish.json:
                     console.say(console.as_json(_plan_data(prepared)))
                 return Exit.OK
-            result = carry_out(home, prepared, Lines(prepared.plan))
+            forecast = Forecast(prepared.plan, case_seconds(home, prepared.job.track))
+            result = carry_out(home, prepared, Lines(prepared.plan, forecast))
     except (KeyboardInterrupt, Stopped):
         console.note(f"interrupted; this goes on where it stopped: {wish.command()}")
         return Exit.INTERRUPTED
@@ -110,22 +113,21 @@ QUIET = frozenset({State.PASS, State.UNINSTALLABLE, State.SKIPPED})
 class Lines:
     """Tells how a run goes on, in lines on standard error: one for a build's environment, one for its cases."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, forecast: Forecast | None = None) -> None:
         self._plan = plan
+        self._forecast = forecast or Forecast(plan, {})
         self._started = self._said = time.monotonic()
         self._position = 0
-        self._cells = 0
         self._states: Counter[str] = Counter()
         self._seen: set[str] = set()
         self._causes: Counter[tuple[str, str]] = Counter()
-        self._left = 0
         self._lines = 0
         self._head = ""
 
     def build(self, version: str, cases: int) -> None:
         """Begin with a build."""
         self._position += 1
-        self._left = cases
+        self._forecast.begin(version)
         self._states.clear()
         self._seen.clear()
         self._causes.clear()
@@ -134,7 +136,7 @@ class Lines:
 
     def build_done(self) -> None:
         """Say what came of the build's cases, and what is still to be done."""
-        self._cells += self._left  # cells that could not be run are no work either
+        self._forecast.end()
         for (state, reason), times in self._causes.most_common():
             self._line(f"{self._head}: {times} more: {state}, {reason}")
         if self._states:
@@ -167,8 +169,7 @@ class Lines:
         first = case not in self._seen
         self._seen.add(case)
         if first:
-            self._cells += 1
-            self._left -= 1
+            self._forecast.count(case)
             self._states[finding.state] += 1
             self._progress(f"{case}: {finding.state}")
         if finding.state not in QUIET and self._room():
@@ -189,11 +190,8 @@ class Lines:
             self._line(f"{self._head}: {sum(self._states.values())} cases done{self._time_left()}")
 
     def _time_left(self) -> str:
-        rest = self._plan.cells - self._cells
-        if rest <= 0 or not self._cells:
-            return ""
-        spent = time.monotonic() - self._started
-        return f"; about {console.duration(spent / self._cells * rest)} left"
+        left = self._forecast.left(time.monotonic() - self._started)
+        return "" if left is None else f"; about {console.duration(left)} left"
 
     def _line(self, text: str) -> None:
         self._said = time.monotonic()

@@ -252,6 +252,11 @@ def known_cells(home: Home, track: Track, machine: str) -> dict[Cell, Known]:
     }
 
 
+def case_seconds(home: Home, track: Track) -> dict[str, float]:
+    """Return what each case of a track takes on this machine, in seconds."""
+    return dict(home.store.answer("case_seconds", track=track.name, machine=home.fingerprint).rows)
+
+
 def host_deaths(home: Home, track: Track, machine: str) -> dict[Cell, int]:
     """Return how often the machine went down while a cell of the track was in flight."""
     rows = home.store.query("host_deaths", track=track.name, machine=machine)
