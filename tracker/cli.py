@@ -199,24 +199,13 @@ def ops(
     json: Json = False,
     track: TrackName = DEFAULT_TRACK,
 ) -> None:
-    """Tell since which build an operator is a native kernel, and when it came and went."""
-    from tracker.answers import sentence
-    from tracker.views import operator_histories
+    """Tell since which build an operator is a native kernel, and what it gave at each build where it was run."""
+    from tracker.cli_ops import ops_command
 
     home = _home()
-    histories = operator_histories(home, home.track(track), name)
+    code = ops_command(home, home.track(track), name, json=json)
     _note_age(home)
-    if json:
-        rows = [
-            {**_fields(history), "since": history.since, "now": history.now, "says": sentence(history)}
-            for history in histories
-        ]
-        console.say(console.as_json(rows))
-    for history in () if json else histories:
-        console.say(f"{history.operator} [{history.dispatch_key}]: {sentence(history)}")
-    if not histories:
-        console.note(f"no measured build registers an operator like '{name}'")
-        raise typer.Exit(Exit.INCONCLUSIVE)
+    raise typer.Exit(code)
 
 
 @app.command()
@@ -323,6 +312,58 @@ def rejudge(
     from tracker.cli_rejudge import rejudge_command
 
     rejudge_command(_home(), check=check, json=json)
+
+
+@app.command()
+def fixed(
+    bug: Annotated[str, typer.Argument(help="A report: its id, number (364), link, or words of its title.")],
+    build: Annotated[
+        str, typer.Option("--in", help="The build asked about (default: the newest known).")
+    ] = "",
+    adapter: Annotated[str, typer.Option(help="Only adapters named like this (a regular expression).")] = "",
+    run_first: Annotated[bool, typer.Option("--run", help="Run what is missing before.")] = False,
+    json: Json = False,
+    track: TrackName = DEFAULT_TRACK,
+) -> None:
+    """Say whether a build fixes a reported bug, with the evidence. Exit 0: it is not there, 1: it is, 5: unknown."""
+    from tracker.cli_bugs import fixed_command
+
+    home = _home()
+    code = fixed_command(home, bug, build=build, adapter=adapter, track=track, run=run_first, json=json)
+    _note_age(home)
+    raise typer.Exit(code)
+
+
+@app.command()
+def recommend(
+    bugs: Annotated[str, typer.Option(help="Reports that must not be there, by commas: 364,739.")] = "",
+    ops: Annotated[str, typer.Option(help="Operators that must work, by commas.")] = "",
+    suites: Annotated[str, typer.Option(help="Suites that must pass, by commas.")] = "",
+    json: Json = False,
+    track: TrackName = DEFAULT_TRACK,
+) -> None:
+    """Say which build to use on this machine for what you need, and what each would cost."""
+    from tracker.cli_recommend import recommend_command
+
+    home = _home()
+    wanted = {
+        name: [word for word in text.split(",") if word]
+        for name, text in (("bugs", bugs), ("ops", ops), ("suites", suites))
+    }
+    code = recommend_command(home, home.track(track), **wanted, json=json)
+    _note_age(home)
+    raise typer.Exit(code)
+
+
+@app.command()
+def bugs(
+    text: Annotated[str, typer.Argument(help="Only reports like this.")] = "",
+    json: Json = False,
+) -> None:
+    """List the public reports that are known, with the cases that reproduce them."""
+    from tracker.cli_bugs import bugs_command
+
+    raise typer.Exit(bugs_command(_home(), text, json=json))
 
 
 def _fields(record: object) -> dict[str, object]:

@@ -204,7 +204,7 @@ def conclude(prepared: Prepared, result: Result, wish: Wish) -> None:
     """Print the counts and changelogs of a run, and how to resume it when it was interrupted."""
     if wish.json:
         console.say(console.as_json(result))
-    else:
+    elif not wish.quiet:
         for log in result.changelogs:
             console.say(as_text(log))
     if result.counts:

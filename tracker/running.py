@@ -72,6 +72,8 @@ class Wish:
     size: str = ""
     device: str = ""
     adapter: str = ""
+    quiet: bool = False
+    """Print no changelogs: another answer follows."""
 
     def command(self) -> str:
         """Return the command line that goes on with this run when it was interrupted."""

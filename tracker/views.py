@@ -21,6 +21,7 @@ from tracker.errors import UsageError
 from tracker.home import Home
 from tracker.locate import locate, predecessor
 from tracker.model import Build, Cell, Confidence, State, Verdict
+from tracker.operator_runs import OperatorRun, nearest, operator_run, search_text
 from tracker.standing import Known
 from tracker.trackfile import Track
 
@@ -239,6 +240,22 @@ def operator_histories(home: Home, track: Track, name: str) -> list[OperatorHist
         for row in rows
         if row["operator"] in wanted
     ]
+
+
+def operator_runs(home: Home, track: Track, name: str) -> list[OperatorRun]:
+    """Return what the operator's cases gave on each adapter that computed them, this machine's first."""
+    text = search_text(name)
+    rows = home.store.query("operator_verdicts", track=track.name, text=text)
+    meant = nearest(text, {row["case_id"].split("/")[1] for row in rows})
+    builds = [row["version"] for row in home.store.query("version_order", track=track.name)]
+    states: dict[tuple[str, str, str], dict[str, State]] = {}
+    for row in rows:
+        if row["case_id"].split("/")[1] in meant:
+            key = (row["case_id"], row["adapter"], row["machine"])
+            states.setdefault(key, {})[row["version"]] = State(row["state"])
+    found = (operator_run(*key, builds, seen) for key, seen in states.items())
+    own = home.fingerprint
+    return sorted(filter(None, found), key=lambda run: (run.machine != own, run.machine, run.adapter))
 
 
 def known_cells(home: Home, track: Track, machine: str) -> dict[Cell, Known]:

@@ -1,0 +1,59 @@
+"""The commands about reports: does a build fix one, and which are there."""
+
+from __future__ import annotations
+
+from tracker import console
+from tracker.bug_views import BugAnswer, bug_answer, one_bug, registry
+from tracker.errors import Exit, UsageError
+from tracker.fixes import Word
+from tracker.home import Home
+from tracker.publish.bug_text import answer_lines, bug_rows
+from tracker.running import Wish
+
+EXITS = {Word.FIXED: Exit.OK, Word.NEVER: Exit.OK, Word.PRESENT: Exit.REGRESSION, Word.AGAIN: Exit.REGRESSION}
+
+
+def fixed_command(
+    home: Home, text: str, *, build: str, adapter: str, track: str, run: bool, json: bool
+) -> Exit:
+    """Answer whether a build fixes a report, after running what is missing where that was asked for."""
+    bug, of = one_bug(text, registry(home)), home.track(track)
+    if run:
+        if not bug.case:
+            raise UsageError(f"{bug.id} has no reproducer to run: {bug.why_not}")
+        from tracker.cli_run import run_command
+
+        wish = Wish((build or "all",), ("bugs",), track, cases=(bug.case,), adapter=adapter, quiet=True)
+        if (code := run_command(home, wish)) not in (Exit.OK, Exit.REGRESSION, Exit.INCONCLUSIVE):
+            return code
+    found = bug_answer(home, of, bug, build, adapter)
+    if json:
+        console.say(console.as_json(_data(found)))
+    else:
+        console.say("\n".join(answer_lines(found)))
+    return EXITS.get(found.word, Exit.INCONCLUSIVE)
+
+
+def _data(found: BugAnswer) -> dict[str, object]:
+    return {"bug": found.bug, "build": found.build, "word": found.word, "lanes": found.told}
+
+
+def bugs_command(home: Home, text: str, *, json: bool) -> Exit:
+    """List the reports that fit a text, or all of them."""
+    from tracker.bugs import matching
+
+    every = registry(home)
+    shown = matching(text, every) if text else list(every)
+    if json:
+        console.say(console.as_json([{**_fields(bug), "case": bug.case} for bug in shown]))
+    else:
+        console.table(("report", "priority", "category", "case", "title"), bug_rows(shown))
+        cases = len({bug.case for bug in shown if bug.case})
+        console.note(
+            f"{len(shown)} reports, {sum(bool(bug.case) for bug in shown)} with one of {cases} reproducers"
+        )
+    return Exit.OK if shown else Exit.INCONCLUSIVE
+
+
+def _fields(bug: object) -> dict[str, object]:
+    return {name: getattr(bug, name) for name in bug.__dataclass_fields__}  # type: ignore[attr-defined]
