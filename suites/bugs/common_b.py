@@ -5,6 +5,7 @@ Measures only: what a difference means is the tracker's to say.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Callable, Dict
 
 import torch
@@ -52,6 +53,11 @@ def differing(got: torch.Tensor | None, want: torch.Tensor) -> int:
     if got is None or got.shape != want.shape:
         return max(want.numel(), 1)
     return int((got.cpu() != want).sum())
+
+
+def printed(tensor: torch.Tensor) -> str:
+    """Return the text of a tensor without its device and the name of its class."""
+    return re.sub(r", device='[^']*'", "", repr(tensor)).replace(type(tensor).__name__, "tensor", 1)
 
 
 def usable(device: torch.device) -> dict[str, Any]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 import torch
 
-from suites.bugs.common_b import Measures, Trials, claim, lacks_float64, named
+from suites.bugs.common_b import Measures, Trials, claim, lacks_float64, named, printed
 from suites.comparing import check, on_cpu
 from suites.context import Context
 
@@ -64,7 +62,7 @@ def int64_to_float32(context: Context) -> Measures:
     for got, want in ((put, whole), (converted, whole.float())):
         name = f"repr of {named(want.dtype)}"
         try:
-            claims.append(claim(name, re.sub(r", device='[^']*'", "", repr(got)), repr(want)))
+            claims.append(claim(name, printed(got), printed(want)))
         except RuntimeError as error:
             if not lacks_float64(error):
                 raise
