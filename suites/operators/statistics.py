@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from typing import Any, Callable
 
 import torch
@@ -25,7 +26,8 @@ def compared(
     ``count`` is how many independent elements the device's results are worth: where whole channels are dropped
     together, the means of the CPU's rounds vary more than single elements would make them. ``of`` is "atan"
     where that of the values was taken, because the values themselves have no moments. ``distinct`` is how many
-    of the results differ from the first, on either side: a generator that stands still gives 0.
+    of the results differ from the first, on either side: a generator that stands still gives 0. ``alike`` is the
+    chance that as many results of the CPU as the device gave are all the same.
     """
     here = _collected(device_run, range(seed + 1000, seed + 1000 + ROUNDS))
     with warnings.catch_warnings():
@@ -56,7 +58,7 @@ def _collected(run: Callable[[int], Any], seeds: Any) -> dict[str, list[torch.Te
 
 def one(here: list[torch.Tensor], there: list[torch.Tensor]) -> dict[str, Any]:
     """Return the statistic of one output; empty where it has no finite element. All are flat and float64."""
-    distinct, must_differ = _distinct(here), _distinct(there)
+    distinct, must_differ, alike = _distinct(here), _distinct(there), _alike(there, len(here))
     reference = torch.cat(there)
     if not reference.numel() or not torch.cat(here).numel():
         return {}
@@ -65,7 +67,7 @@ def one(here: list[torch.Tensor], there: list[torch.Tensor]) -> dict[str, Any]:
         here, there = [torch.atan(item) for item in here], [torch.atan(item) for item in there]
     values, reference = torch.cat(here), torch.cat(there)
     want = {"mean": float(reference.mean()), "std": float(reference.std(unbiased=False))}
-    want["distinct"] = must_differ
+    want.update(distinct=must_differ, alike=alike)
     found: dict[str, Any] = {
         "count": _worth(values.numel(), want["std"], there),
         "mean": comparing.brief(float(values.mean())),
@@ -79,6 +81,12 @@ def one(here: list[torch.Tensor], there: list[torch.Tensor]) -> dict[str, Any]:
 def _distinct(results: list[torch.Tensor]) -> int:
     """Return how many of the results differ from the first."""
     return sum(not torch.equal(results[0], other) for other in results[1:])
+
+
+def _alike(results: list[torch.Tensor], draws: int) -> float:
+    """Return the chance that so many draws from the results all give the same one."""
+    counts = Counter(result.numpy().tobytes() for result in results)
+    return float(sum((count / len(results)) ** draws for count in counts.values()))
 
 
 def _worth(count: int, std: float, there: list[torch.Tensor]) -> int:

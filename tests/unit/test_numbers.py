@@ -366,6 +366,11 @@ def test_a_generator_that_stands_still_is_wrong_only_where_it_must_move() -> Non
     found = diagnose(moves)
     assert found is not None and (found.state, found.reason) == (State.WRONG, "statistics")
     assert diagnose(rests) is None
+    # Whose results are nearly always the same may well give the same a few times.
+    lucky = {**one, "want": {"mean": 0.0, "std": 1.0, "distinct": 9, "alike": 0.3}}
+    assert diagnose({"statistics": [lucky]}) is None
+    stuck = {**one, "want": {"mean": 0.0, "std": 1.0, "distinct": 127, "alike": 1e-30}}
+    assert diagnose({"statistics": [stuck]}) is not None
 
 
 def claimed(got: Any, want: Any) -> tuple[State, str] | None:
