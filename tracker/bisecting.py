@@ -143,18 +143,17 @@ def _clean_runs(versions: Sequence[str], known: Mapping[str, Evidence], repeats:
 
 def _unproven_end(where: _Range) -> Ask | Impossible | None:
     """Return the question that proves an end, or why the ends will not do; None when they are proven to differ."""
-    ends = (where.versions[0], where.versions[-1])
-    inner = len(_testable(where, 0, len(where.versions) - 1)).bit_length()
-    open_ends = [version for version in ends if where.outcome(version) is None]
-    for version in open_ends:
-        name = "start" if version == ends[0] else "end"
+    first, last = where.versions[0], where.versions[-1]
+    unproven = [(n, v) for n, v in (("start", first), ("end", last)) if where.outcome(v) is None]
+    for name, version in unproven:
         if where.hole(version):
             tries = where.evidence(version).inconclusive
             return Impossible(f"the {name}, {version}, can not be tested: {tries} runs were inconclusive")
-    if open_ends:
-        name = "start" if open_ends[0] == ends[0] else "end"
-        return where.ask(open_ends[0], f"to prove the {name} of the range", len(open_ends) + inner)
-    if where.outcome(ends[0]) is where.outcome(ends[1]):
+    if unproven:
+        name, version = unproven[0]
+        inner = len(_testable(where, 0, len(where.versions) - 1)).bit_length()
+        return where.ask(version, f"to prove the {name} of the range", len(unproven) + inner)
+    if where.outcome(first) is where.outcome(last):
         return Impossible(_alike(where), tuple(_warnings(where)))
     return None
 
@@ -209,7 +208,7 @@ def _warnings(where: _Range) -> Iterator[str]:
     spans = list(_spans(where))
     if len(spans) > 2:
         told = ", ".join(f"{_word(outcome)} {_reach(row)}" for outcome, row in spans)
-        yield f"it changes more than once: {told}; the last change that is proven is told"
+        yield f"it changes more than once: {told}"
 
 
 def _spans(where: _Range) -> Iterator[tuple[bool, list[str]]]:

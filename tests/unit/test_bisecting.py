@@ -264,7 +264,7 @@ def test_flips_are_told_with_their_builds() -> None:
     assert isinstance(found, Found)
     assert found.warnings == (
         "it changes more than once: passed from v0 to v1, failed from v2 to v3, passed at v4, failed at v5, "
-        "passed at v6, failed from v7 to v8; the last change that is proven is told",
+        "passed at v6, failed from v7 to v8",
     )
 
 
@@ -292,6 +292,10 @@ def test_equal_ends_name_a_build_between_that_differs() -> None:
     found = bisected("gggg", known={"v2": Evidence(bad=1)}).end
     assert isinstance(found, Impossible)
     assert found.why == "passed at both ends, v0 and v3; it failed at v2 between them, which may be an end"
+    assert bisected("gbg", known={"v1": Evidence(bad=1)}).end == Impossible(
+        "passed at both ends, v0 and v2; it failed at v1 between them, which may be an end",
+        ("it changes more than once: passed at v0, failed at v1, passed at v2",),
+    )
 
 
 @pytest.mark.parametrize(
@@ -325,6 +329,7 @@ def _as_end(step: Ask | Found | Impossible) -> Found | Impossible:
 @pytest.mark.parametrize("repeats", [0, -3])
 def test_every_build_is_run_at_least_once(repeats: int) -> None:
     assert bisected("ggbb", repeats) == bisected("ggbb", 1)
+    assert asked_next({}, repeats=repeats).times == 1
 
 
 def test_a_fault_known_to_come_at_twenty_percent_is_found_where_it_begins() -> None:

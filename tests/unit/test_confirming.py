@@ -143,6 +143,10 @@ def test_inconclusive_runs_do_not_count_and_three_of_a_build_are_enough(text: st
     assert next_step(True, runs(text)).action is action
 
 
+def test_an_inconclusive_run_brings_the_end_no_nearer() -> None:
+    assert next_step(False, runs("N?O!")).left == next_step(False, runs("NO")).left == 54
+
+
 @given(st.booleans(), rules, st.lists(st.sampled_from([None, True]), max_size=60))
 def test_it_always_ends(fixed: bool, rule: Rule, clear: list[bool | None]) -> None:
     answers = iter(clear)

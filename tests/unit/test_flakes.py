@@ -71,6 +71,13 @@ def test_so_many_runs_show_it_and_one_fewer_does_not(rate: float, risk: float) -
     assert needed == 1 or (1 - rate) ** (needed - 1) > risk * (1 - 1e-6)
 
 
+@pytest.mark.parametrize(
+    ("rate", "risk", "needed"), [(1, 0.05, 1), (0.5, 0.25, 2), (0.7, 0.09, 2), (0.2, 1e-4, 42)]
+)
+def test_rounding_asks_for_no_run_more(rate: float, risk: float, needed: int) -> None:
+    assert runs_to_see(rate, risk) == needed
+
+
 @pytest.mark.parametrize(("rate", "risk"), [(0, 0.1), (-1, 0.1), (1.1, 0.1), (0.5, 0), (0.5, 1)])
 def test_what_never_shows_has_no_number_of_runs(rate: float, risk: float) -> None:
     with pytest.raises(ValueError, match=str(rate)):
@@ -79,7 +86,17 @@ def test_what_never_shows_has_no_number_of_runs(rate: float, risk: float) -> Non
 
 @pytest.mark.parametrize(
     ("failed", "clean", "needed"),
-    [(1, 0, 2), (2, 0, 2), (50, 0, 2), (9, 1, 4), (1, 1, 31), (10, 40, 26), (200, 800, 16), (1, 5, 99)],
+    [
+        (1, 0, 2),
+        (2, 0, 2),
+        (50, 0, 2),
+        (9, 1, 4),
+        (1, 1, 31),
+        (10, 40, 26),
+        (200, 800, 16),
+        (1, 5, 99),
+        (3, 32, 100),
+    ],
 )
 def test_the_clean_runs_that_a_fix_needs(failed: int, clean: int, needed: int) -> None:
     assert needed_repeats(Tally(failed, clean, NOW)) == needed
