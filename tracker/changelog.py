@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise, product
 
+from tracker.attribution import Attribution, Sides, attribute
 from tracker.changes import ChangeKind, compare, obstacle
 from tracker.model import Cell, Confidence, Platform, State, Verdict, WheelFacts
 from tracker.wheel_changes import WheelChange, wheel_changes
@@ -71,6 +72,8 @@ class VerdictChange:
     old: Verdict | None
     new: Verdict | None
     why: str = ""
+    attribution: Attribution | None = None
+    """What it comes from; None where a side is missing or says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +113,19 @@ class Changelog:
 NOTHING = Measured()
 
 
-def changelog(old: BuildView, new: BuildView, own_machine: str = "") -> Changelog:
+Baseline = Mapping[str, tuple[Verdict | None, Verdict | None]]
+"""By case: what it gave on the CPU of each build's torch."""
+
+
+def changelog(
+    old: BuildView,
+    new: BuildView,
+    own_machine: str = "",
+    sides: Sides | None = None,
+    baseline: Baseline | None = None,
+) -> Changelog:
     """Return what changed from the old build to the new one, measured by one machine, if possible our own."""
+    sides = sides or Sides((old.torch, new.torch))
     both = [platform for platform in Platform if platform in old.wheels and platform in new.wheels]
     machine = shared_machine(old, new, own_machine)
     before, after = old.measured.get(machine, NOTHING), new.measured.get(machine, NOTHING)
@@ -130,7 +144,7 @@ def changelog(old: BuildView, new: BuildView, own_machine: str = "") -> Changelo
         kernel_counts=_counts(before.kernels, after.kernels),
         api=_names(before.api, after.api),
         api_compared=before.api is not None and after.api is not None,
-        verdicts=tuple(_verdicts(before, after)),
+        verdicts=tuple(_verdicts(before, after, sides, baseline or {})),
         unknown=tuple(_unknown(old, new, machine)),
     )
 
@@ -202,9 +216,9 @@ SAYS_NOTHING = tuple(pair for pair in product(State, Confidence) if _says_nothin
 """The states and confidences that make no line of a changelog when both builds have the same of a case."""
 
 
-def _verdicts(old: Measured, new: Measured) -> list[VerdictChange]:
+def _verdicts(old: Measured, new: Measured, sides: Sides, baseline: Baseline) -> list[VerdictChange]:
     """Return the changes of verdicts, the worst kind first; what stayed as it was is left out."""
-    changes = [_verdict(key, old, new) for key in sorted({*old.verdicts, *new.verdicts})]
+    changes = [_verdict(key, old, new, sides, baseline) for key in sorted({*old.verdicts, *new.verdicts})]
     order = list(ChangeKind)
     told = [change for change in changes if change.kind not in QUIET and not _skipped_by_both(change)]
     return sorted(told, key=lambda change: order.index(change.kind))
@@ -214,12 +228,21 @@ def _skipped_by_both(change: VerdictChange) -> bool:
     return all(verdict and verdict.state is State.SKIPPED for verdict in (change.old, change.new))
 
 
-def _verdict(key: tuple[str, str], old: Measured, new: Measured) -> VerdictChange:
+_WITHOUT_CAUSE = (ChangeKind.NEW, ChangeKind.GONE, ChangeKind.INCONCLUSIVE, *QUIET)
+
+
+def _verdict(
+    key: tuple[str, str], old: Measured, new: Measured, sides: Sides, baseline: Baseline
+) -> VerdictChange:
     before, after = old.verdicts.get(key), new.verdicts.get(key)
     verdicts = (before[1] if before else None, after[1] if after else None)
     why = obstacle(before[0], after[0]) if before and after else None
     kind = ChangeKind.NOT_COMPARABLE if why else compare(*verdicts)
-    return VerdictChange(*key, kind, *verdicts, why or "")
+    cause = None
+    if kind not in _WITHOUT_CAUSE and before and after:
+        on_cpu = baseline.get(key[0], (None, None))
+        cause = attribute(kind, (before[0], after[0]), verdicts, sides, on_cpu)
+    return VerdictChange(*key, kind, *verdicts, why or "", cause)
 
 
 def _unknown(old: BuildView, new: BuildView, machine: str) -> list[str]:

@@ -16,11 +16,12 @@ from operator import attrgetter
 from typing import Any
 
 from tracker.answers import OperatorHistory, matching, operator_history
+from tracker.attribution import Sides
 from tracker.changelog import SAYS_NOTHING, BuildView, Changelog, Measured, changelog, pairs, shared_machine
 from tracker.errors import UsageError
 from tracker.home import Home
 from tracker.locate import locate, predecessor
-from tracker.model import Build, Cell, Confidence, State, Verdict
+from tracker.model import Build, Cell, Confidence, Platform, State, Verdict
 from tracker.operator_runs import OperatorRun, nearest, operator_run, search_text
 from tracker.standing import Known
 from tracker.trackfile import Track
@@ -115,8 +116,56 @@ class Views:
         before, after = self[old], self[new]
         machine = shared_machine(before, after, self._home.fingerprint)
         verdicts = self._differing(old, new, machine) if machine else {}
-        with_verdicts = [_with(view, machine, verdicts) for view in (before, after)]
-        return changelog(with_verdicts[0], with_verdicts[1], self._home.fingerprint)
+        cases = {case for seen in verdicts.values() for case, _ in seen}
+        sides, baseline = Sides((before.torch, after.torch)), {}
+        if cases:
+            sides, baseline = (
+                self._sides(before, after, machine),
+                self._baseline(before, after, machine, cases),
+            )
+        first, second = (_with(view, machine, verdicts) for view in (before, after))
+        return changelog(first, second, self._home.fingerprint, sides, baseline)
+
+    def _sides(self, old: BuildView, new: BuildView, machine: str) -> Sides:
+        """Return what is known of two builds on the system of the machine that measured them."""
+        rows = self._store.query("machine_system", machine=machine)
+        here = Platform.WINDOWS if rows and rows[0]["system"] == "Windows" else Platform.LINUX
+        wheels = [view.wheels.get(here) for view in (old, new)]
+        native = [(wheel.native_sha256 or "") if wheel else "" for wheel in wheels]
+        sides = Sides((old.torch, new.torch), (native[0], native[1]))
+        return (
+            replace(sides, packages=self._packages(old.version, new.version)) if sides.one_binary else sides
+        )
+
+    def _packages(self, old: str, new: str) -> tuple[str, ...]:
+        """Return the packages beside the build that differ between the environments of two builds."""
+        rows = self._store.query("packages_of", track=self._track.name, old=old, new=new)
+        sets = {row["version"]: {str(text) for text in row["packages"]} for row in rows}
+        differ = sets.get(old, set()) ^ sets.get(new, set())
+        names = {text.partition("==")[0].partition(" @")[0] for text in differ}
+        return tuple(sorted(names - {self._track.package, self._track.module.replace("_", "-")}))
+
+    def _baseline(
+        self, old: BuildView, new: BuildView, machine: str, cases: Iterable[str]
+    ) -> dict[str, tuple[Verdict | None, Verdict | None]]:
+        """Return what cases gave on the CPU of each build's torch, where those differ."""
+        versions = (old.torch, new.torch)
+        if None in versions or versions[0] == versions[1]:
+            return {}
+        asked = {"machine": machine, "versions": list(versions), "cases": sorted(cases)}
+        found: dict[str, dict[str, Verdict]] = {}
+        for row in self._store.query("baseline_verdicts", **asked):
+            verdict = Verdict(
+                State(row["state"]),
+                row["reason"],
+                row["message"],
+                Confidence(row["confidence"]),
+                row["observations"],
+            )
+            found.setdefault(row["case_id"], {})[row["version"]] = verdict
+        return {
+            case: (seen.get(str(versions[0])), seen.get(str(versions[1]))) for case, seen in found.items()
+        }
 
     def _differing(self, old: str, new: str, machine: str) -> dict[str, Verdicts]:
         """Return the verdicts of each of the two builds, without those that are alike and say nothing."""

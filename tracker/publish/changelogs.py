@@ -161,7 +161,7 @@ def _verdict_lines(changes: Sequence[VerdictChange]) -> Iterator[Line]:
     """Say what became of cases, in the order given; many with the same cause in one line."""
     groups: dict[tuple[str, ...], list[VerdictChange]] = {}
     for change in changes:
-        key = (change.kind, change.adapter, _say(change.old), _say(change.new), change.why)
+        key = (change.kind, change.adapter, _say(change.old), _say(change.new), change.why, _cause(change))
         groups.setdefault(key, []).append(change)
     for group in groups.values():
         if len(group) <= ALONE:
@@ -172,13 +172,22 @@ def _verdict_lines(changes: Sequence[VerdictChange]) -> Iterator[Line]:
 
 def _verdict(change: VerdictChange) -> Line:
     said = next((v.message for v in (change.new, change.old) if v and v.state is not State.PASS), "")
-    return Line(change.kind, f"{change.case}{_became(change)}{f': {said}' if said else ''}")
+    return Line(change.kind, f"{change.case}{_became(change)}{f': {said}' if said else ''}{_cause(change)}")
 
 
 def _together(group: Sequence[VerdictChange]) -> Line:
     names = [change.case for change in group]
     more = (f"and {len(names) - NAMED} more",) if len(names) > NAMED else ()
-    return Line(group[0].kind, f"{len(names)} cases{_became(group[0])}", (*names[:NAMED], *more))
+    text = f"{len(names)} cases{_became(group[0])}{_cause(group[0])}"
+    return Line(group[0].kind, text, (*names[:NAMED], *more))
+
+
+def _cause(change: VerdictChange) -> str:
+    """Say what a change comes from, in brackets behind it."""
+    found = change.attribution
+    if found is None:
+        return ""
+    return f" [{found.cause}: {found.why}]" if found.why else f" [{found.cause}]"
 
 
 def _became(change: VerdictChange) -> str:
