@@ -1,7 +1,9 @@
 """Small models of the structure that users' programs have, by hand: transformers is not installed beside a build.
 
 What they do in their forward pass is done as those programs do it: numbers of no dimension, int64 places, masks that
-are filled. Seeded weights, larger than those of a fresh model, so that answers are not close to each other.
+are filled. Only where a GPU without float64 would refuse a plain number (``1.0 - x``, ``full`` without a dtype) is it
+said in another way: that is a report of its own. Weights are seeded, and larger than those of a fresh model, so that
+answers are not close to each other.
 """
 
 from __future__ import annotations
@@ -100,7 +102,7 @@ class GPT2(nn.Module):
         places.masked_fill_(seen == 0, 1)
         places = places[:, -words.shape[1] :]
         hidden = self.wte(words) + self.wpe(places)
-        mask = (1.0 - seen[:, None, None, :].to(hidden.dtype)) * torch.finfo(hidden.dtype).min
+        mask = (seen[:, None, None, :] == 0).to(hidden.dtype) * torch.finfo(hidden.dtype).min
         kept: Past = []
         for at, block in enumerate(self.blocks):
             hidden, one = block(hidden, past[at] if past else None, mask)
@@ -210,7 +212,7 @@ class Clip(nn.Module):
         return hidden, hidden[rows, ends]
 
     def _mask(self, count: int, like: torch.Tensor) -> torch.Tensor:
-        mask = torch.full((count, count), torch.finfo(like.dtype).min, device=like.device)
+        mask = torch.full((count, count), torch.finfo(like.dtype).min, dtype=like.dtype, device=like.device)
         places = torch.arange(mask.size(-1), device=like.device)
         mask.masked_fill_(places < (places + 1).view(mask.size(-1), 1), 0)
         return mask.to(like.dtype)[None, None].expand(like.shape[0], 1, count, count)
