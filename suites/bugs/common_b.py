@@ -123,13 +123,18 @@ class Trials:
         got = work(*_copied(inputs, self.device))
         found = checks(name, got, want, truth=truth, device=self.device.type)
         if exact:
-            have = dict(leaves(got))
-            off = {place: differing(have.get(place), leaf) for place, leaf in leaves(want)}
-            self.claims += [claim(f"{name}{place}: elements that differ", off[place], 0) for place in off]
+            have, wanted = dict(leaves(got)), leaves(want)
+            for place, leaf in wanted:
+                label = name if len(wanted) == 1 else f"{name}{place}"
+                off = differing(have.get(place), leaf)
+                self.claims.append(claim(f"{label}: elements that differ", off, 0))
         self.checks += found
 
-    def measures(self, raises: bool = True, **facts: Any) -> Measures:
-        """Return what was measured; raise the first refusal with it, unless a clear refusal is right too."""
+    def measures(self, raises: bool = True, clear: bool = False, **facts: Any) -> Measures:
+        """Return what was measured; raise the first refusal with it, unless a refusal is right too.
+
+        ``clear``: only one that says more than the number of an error is.
+        """
         found = {
             "checks": self.checks,
             "claims": self.claims,
@@ -140,14 +145,16 @@ class Trials:
             raise self._first
         if not raises:
             found["checks"] = [*self.checks, usable(self.device)]
-            found["claims"] = [*self.claims, self.silent()]
+            found["claims"] = [*self.claims, self.silent(clear)]
         return found
 
-    def silent(self) -> dict[str, Any]:
-        """Return the claim that every refusal has a text: without one it is not clear."""
-        return claim(
-            "refusals without a text", [name for name, said in self.refused.items() if said[-2:] == ": "], []
-        )
+    def silent(self, clear: bool = False) -> dict[str, Any]:
+        """Return the claim that every refusal has a text, and with ``clear`` one that says something."""
+        texts = {name: said.partition(": ")[2] for name, said in self.refused.items()}
+        mute = [
+            name for name, said in texts.items() if not said or (clear and said.startswith("Unknown error"))
+        ]
+        return claim("refusals that do not say why", mute, [])
 
 
 def _copied(inputs: Any, device: torch.device) -> Any:

@@ -128,7 +128,7 @@ def float64_operators(context: Context) -> Measures:
     trials.compare("add", torch.add, first, second)
     trials.compare("mm", torch.mm, first, second)
     trials.compare("sin", torch.sin, first)
-    return trials.measures(raises=False)
+    return trials.measures(raises=False, clear=True)
 
 
 def pow_float64(context: Context) -> Measures:
@@ -137,7 +137,7 @@ def pow_float64(context: Context) -> Measures:
     numbers = uniform(8).double() + 0.5
     trials.compare("pow_(2)", lambda tensor: tensor.pow_(2), numbers)
     trials.compare("** 0.5", lambda tensor: tensor**0.5, numbers)
-    return trials.measures(raises=False)
+    return trials.measures(raises=False, clear=True)
 
 
 def printing(context: Context) -> Measures:
