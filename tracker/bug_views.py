@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from tracker import reference
 from tracker.bugs import Bug, matching
 from tracker.errors import UsageError
 from tracker.fixes import Answer, Claim, Lane, Seen, Word, answer, claims
@@ -56,6 +57,8 @@ class BugAnswer:
     bug: Bug
     build: str
     told: tuple[Told, ...]
+    source: str = ""
+    """Where the reference was measured, in words; empty where there is none."""
 
     @property
     def counting(self) -> tuple[Told, ...]:
@@ -75,9 +78,9 @@ _WORST_FIRST = (Word.AGAIN, Word.PRESENT, Word.UNKNOWN, Word.FIXED, Word.NEVER)
 
 def bug_answer(home: Home, track: Track, bug: Bug, build: str = "", adapter: str = "") -> BugAnswer:
     """Return what is known of a bug at a build (or at the newest that was run), per adapter and machine."""
-    known = home.builds(track.name)
-    at = locate(build, known).version if build else ""
-    builds = [item.version for item in known]
+    listed = home.builds(track.name)
+    at = locate(build, listed).version if build else ""
+    builds = [item.version for item in listed]
     told = []
     for lane, seen in lanes(home, track, bug, adapter):
         order = builds or list(seen)
@@ -89,7 +92,8 @@ def bug_answer(home: Home, track: Track, bug: Bug, build: str = "", adapter: str
             )
         )
     told.sort(key=lambda item: (not item.own, item.answer.lane.adapter, item.answer.lane.machine))
-    return BugAnswer(bug, at, tuple(told))
+    known = reference.provenance()
+    return BugAnswer(bug, at, tuple(told), known.words if known else "")
 
 
 def lanes(home: Home, track: Track, bug: Bug, adapter: str = "") -> list[tuple[Lane, dict[str, Seen]]]:
@@ -100,7 +104,8 @@ def lanes(home: Home, track: Track, bug: Bug, adapter: str = "") -> list[tuple[L
     wanted = _pattern(adapter)
     found: dict[Lane, dict[str, Seen]] = {}
     for row in home.store.query("bug_evidence", track=track.name, case=bug.case) if bug.case else ():
-        lane = Lane(row["adapter"], row["machine"], row["suite_digest"])
+        machine = row["machine"]
+        lane = Lane(row["adapter"], machine, row["suite_digest"], reference=machine == reference.MACHINE)
         if wanted.search(lane.adapter):
             found.setdefault(lane, {})[row["version"]] = _seen(bug, row)
     latest: dict[tuple[str, str], Lane] = {}

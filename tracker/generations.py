@@ -43,11 +43,11 @@ class _Unfit(Exception):
 
 
 class Generations:
-    """The database files in one folder, over one journal folder."""
+    """The database files in one folder, over the journal and whatever folders of its form stand beside it."""
 
-    def __init__(self, folder: Path, journal: Path) -> None:
+    def __init__(self, folder: Path, *journals: Path) -> None:
         self.folder = folder
-        self.journal = journal
+        self.journals = journals
 
     def newest(self) -> Path | None:
         """Return the file to read, or None when there is none yet."""
@@ -55,7 +55,7 @@ class Generations:
 
     def up_to_date(self, connection: DuckDBPyConnection) -> bool:
         """Return whether an open generation has all that the journal has."""
-        return fits(connection) and pending(connection, self.journal) == []
+        return fits(connection) and pending(connection, self.journals) == []
 
     @contextlib.contextmanager
     def lock(self, wait: float) -> Iterator[None]:
@@ -111,7 +111,7 @@ class Generations:
         with _open_to_write(path) as connection:
             if new:
                 create(connection)
-            parts = pending(connection, self.journal) if fits(connection) else None
+            parts = pending(connection, self.journals) if fits(connection) else None
             if parts is None:
                 raise _Unfit
             fill(connection, parts, self.folder / "scratch")

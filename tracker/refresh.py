@@ -59,18 +59,18 @@ def fits(connection: DuckDBPyConnection) -> bool:
     return connection.execute("FROM meta").fetchall() == [(len(migrations()), JUDGE)]
 
 
-def pending(connection: DuckDBPyConnection, journal: Path) -> list[Part] | None:
-    """Return the parts of the journal that the database has not.
+def pending(connection: DuckDBPyConnection, journals: Sequence[Path]) -> list[Part] | None:
+    """Return the parts of the journal folders that the database has not.
 
     None means that it has what the journal has no more, so that only a new database can agree with it.
     """
     known: dict[str, int] = dict(_rows(connection, "SELECT name, bytes FROM segment"))
-    found = sizes(journal)
-    if any(found.get(name, -1) < size for name, size in known.items()):
+    found = {name: (folder, size) for folder in journals for name, size in sizes(folder).items()}
+    if any(name not in found or found[name][1] < size for name, size in known.items()):
         return None
     # Every question asks this and every process leaves a segment, so only those that have grown are opened.
-    grown = sorted(name for name, size in found.items() if size > known.get(name, 0))
-    starts = [(journal / f"{name}.jsonl", known.get(name, 0)) for name in grown]
+    grown = sorted(name for name, (_, size) in found.items() if size > known.get(name, 0))
+    starts = [(found[name][0] / f"{name}.jsonl", known.get(name, 0)) for name in grown]
     parts = [Part(path, start, whole_lines(path, start)) for path, start in starts]
     return [part for part in parts if part.size]
 

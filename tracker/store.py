@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tracker import reference
 from tracker.engine import engine
 from tracker.errors import StoreError, UsageError
 from tracker.generations import Generations, open_to_read
@@ -43,7 +44,7 @@ class Store:
     """The database of one home folder. Moments in its answers are aware, in UTC."""
 
     def __init__(self, home: Path, *, patience: float = 2.0) -> None:
-        self._generations = Generations(home / "store", home / "journal")
+        self._generations = Generations(home / "store", home / "journal", reference.put_beside(home))
         self._patience = patience
         self._open: tuple[Path, DuckDBPyConnection] | None = None
         self.stale_since: datetime | None = None

@@ -95,7 +95,9 @@ def test_many_cases_with_one_cause_are_told_together() -> None:
     text = as_text(log)
     assert "fixed                  40 cases on GPU: wrong -> pass" in text
     assert "operators/op10/float32" in text and "and 16 more" in text
-    assert "**fixed**: 40 cases on GPU: wrong → pass \\[backend\\]: `operators/op0/float32`" in as_markdown(log)
+    assert "**fixed**: 40 cases on GPU: wrong → pass \\[backend\\]: `operators/op0/float32`" in as_markdown(
+        log
+    )
 
 
 def test_a_case_that_applies_to_neither_build_is_no_news() -> None:

@@ -21,13 +21,13 @@ def answer_lines(found: BugAnswer) -> list[str]:
     if not found.told:
         return [*lines, "", "unknown: its case was not run anywhere yet", *_claimed(bug)]
     for item in found.told:
-        lines += ["", *_told(item, counts=item in found.counting)]
+        lines += ["", *_told(item, found.source, counts=item in found.counting)]
     return lines
 
 
-def _told(item: Told, *, counts: bool) -> Iterator[str]:
+def _told(item: Told, source: str, *, counts: bool) -> Iterator[str]:
     said, lane = item.answer, item.answer.lane
-    where = "" if item.own else _elsewhere(item)
+    where = "" if item.own else _elsewhere(item, source)
     at = f" in {said.build}" if said.build and said.word is not Word.UNKNOWN else ""
     adapter = "no adapter (an import is enough)" if lane.adapter == "none" else lane.adapter
     yield f"{said.word}{at} on {adapter}{where}{'' if counts else ' (your own measurement goes before this)'}"
@@ -50,9 +50,9 @@ _AGREEMENT = {
 }
 
 
-def _elsewhere(item: Told) -> str:
+def _elsewhere(item: Told, source: str) -> str:
     if item.answer.lane.reference:
-        return ", measured once for all and shipped with the program; not your GPU"
+        return f", as measured once for the program ({source})"
     return f", measured on another machine ({item.answer.lane.machine})"
 
 
