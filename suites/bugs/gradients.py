@@ -92,7 +92,8 @@ def _blurred(image: torch.Tensor, kernel: torch.Tensor, mode: str) -> Any:
 def int32_targets(context: Context) -> Measures:
     """Cross entropy of int32 classes raised without a word: int64 must work, and int32 be refused in words.
 
-    So does the CPU. A build that takes int32 all the same, and gives the gradient of int64, has not the report's fault either.
+    So does the CPU. A build that takes int32 all the same, and gives the gradient of int64, has not the report's
+    fault either.
     """
     device = context.device()
     logits, target = drawn(4, 10), whole(0, 10, 4, seed=1)

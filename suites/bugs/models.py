@@ -84,7 +84,7 @@ def clip_text(context: Context) -> Measures:
 def memory_of_blocks(context: Context) -> Measures:
     """Stable Diffusion filled the memory and gave none back: 100 blocks of changing sizes, nothing is kept."""
     device = context.device()
-    model = seeded(tiny.UNetBlock).to(device)
+    model = seeded(lambda: tiny.UNetBlock(norms=False)).to(device)
     used: list[int] = []
     with torch.no_grad():
         for at in range(100):
@@ -103,7 +103,7 @@ _REPEATS = 200
 def repeated_block(context: Context) -> Measures:
     """After some pictures all were white: the same block of a UNet 200 times, bit for bit what it was at first."""
     device = context.device()
-    model = seeded(tiny.UNetBlock)
+    model = seeded(lambda: tiny.UNetBlock(norms=True))
     image = drawn(1, 16, 16, 16)
     with torch.no_grad():
         with on_cpu():

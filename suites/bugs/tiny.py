@@ -222,11 +222,14 @@ class Clip(nn.Module):
 
 
 class UNetBlock(nn.Module):
-    """A residual block of convolutions and one of attention over the places of the picture."""
+    """A residual block of convolutions and one of attention over the places of the picture.
 
-    def __init__(self, wide: int = 16) -> None:
+    Without norms where no report is about them: some builds have none that works.
+    """
+
+    def __init__(self, norms: bool, wide: int = 16) -> None:
         super().__init__()
-        self.norms = nn.ModuleList(nn.GroupNorm(4, wide) for _ in range(3))
+        self.norms = nn.ModuleList(nn.GroupNorm(4, wide) if norms else nn.Identity() for _ in range(3))
         self.first, self.second = (nn.Conv2d(wide, wide, 3, padding=1) for _ in range(2))
         self.query, self.key, self.value, self.out = (nn.Linear(wide, wide) for _ in range(4))
 
