@@ -35,6 +35,8 @@ class OperatorHistory:
     operator: str
     dispatch_key: str
     spans: tuple[Span, ...]
+    machine: str = ""
+    """Where it was measured."""
 
     @property
     def now(self) -> Presence:

@@ -17,7 +17,7 @@ from tracker.fixes import Answer, Claim, Lane, Seen, Word, answer, claims
 from tracker.home import Home
 from tracker.locate import locate
 from tracker.matrix import load_bugs
-from tracker.model import Confidence, State
+from tracker.model import REFERENCE, Confidence, State
 from tracker.suite_files import SHIPPED
 from tracker.trackfile import Track
 
@@ -105,8 +105,8 @@ def lanes(home: Home, track: Track, bug: Bug, adapter: str = "") -> list[tuple[L
     found: dict[Lane, dict[str, Seen]] = {}
     for row in home.store.query("bug_evidence", track=track.name, case=bug.case) if bug.case else ():
         machine = row["machine"]
-        lane = Lane(row["adapter"], machine, row["suite_digest"], reference=machine == reference.MACHINE)
-        if wanted.search(lane.adapter):
+        lane = Lane(row["adapter"], machine, row["suite_digest"], reference=machine == REFERENCE)
+        if machine not in home.hidden and wanted.search(lane.adapter):
             found.setdefault(lane, {})[row["version"]] = _seen(bug, row)
     latest: dict[tuple[str, str], Lane] = {}
     for lane, seen in found.items():

@@ -12,7 +12,7 @@ from itertools import pairwise, product
 
 from tracker.attribution import Attribution, Sides, attribute
 from tracker.changes import ChangeKind, compare, obstacle
-from tracker.model import Cell, Confidence, Platform, State, Verdict, WheelFacts
+from tracker.model import REFERENCE, Cell, Confidence, Platform, State, Verdict, WheelFacts
 from tracker.wheel_changes import WheelChange, wheel_changes
 
 
@@ -150,9 +150,12 @@ def changelog(
 
 
 def shared_machine(old: BuildView, new: BuildView, own: str) -> str:
-    """Return the machine whose measurements of both builds are compared: our own, else the first; "" for none."""
+    """Return the machine whose measurements of both builds are compared: our own, else the first; "" for none.
+
+    The reference that came with the program goes last.
+    """
     shared = old.measured.keys() & new.measured.keys()
-    return own if own in shared else min(shared, default="")
+    return own if own in shared else min(shared, key=lambda name: (name == REFERENCE, name), default="")
 
 
 def _package(old: BuildView, new: BuildView) -> list[FactChange]:

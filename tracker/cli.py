@@ -17,7 +17,7 @@ import typer
 from tracker import console
 from tracker.config import home_folder
 from tracker.errors import Exit, OutsideError, TrackerError, UsageError
-from tracker.home import Home, check_text
+from tracker.home import NO_REFERENCE, Home, check_text
 
 app = typer.Typer(
     name="dmltrack",
@@ -43,8 +43,14 @@ def options(
     home: Annotated[
         Path | None, typer.Option("--home", help="The home folder, instead of DMLTRACK_HOME or the default.")
     ] = None,
+    no_reference: Annotated[
+        bool,
+        typer.Option("--no-reference", help="Leave out what was measured once and came with the program."),
+    ] = False,
 ) -> None:
     """Look at every torch-directml build: measure it, compare it, answer for it."""
+    if no_reference:
+        os.environ[NO_REFERENCE] = "1"
     if home is not None:
         try:
             os.environ["DMLTRACK_HOME"] = str(home.expanduser().absolute())
@@ -90,7 +96,8 @@ def poll(json: Json = False, track: TrackName = DEFAULT_TRACK) -> None:
 @app.command()
 def builds(json: Json = False, track: TrackName = DEFAULT_TRACK) -> None:
     """List every build that is known, oldest first."""
-    from tracker.views import build_rows
+    from tracker.model import REFERENCE
+    from tracker.views import build_rows, whence
 
     home = _home()
     rows = build_rows(home, home.track(track))
@@ -101,6 +108,8 @@ def builds(json: Json = False, track: TrackName = DEFAULT_TRACK) -> None:
         console.note("no build is known yet; 'dmltrack poll' asks the index")
     heads = ("version", "uploaded", "pythons", "torch", "DirectML", "kernels", "status")
     console.table(heads, (row.cells() for row in rows))
+    if shipped := sum(row.kernels_from == REFERENCE for row in rows):
+        console.note(f"kernels of {shipped} builds: {whence(home, REFERENCE)}")
     return None
 
 

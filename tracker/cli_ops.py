@@ -8,7 +8,7 @@ from tracker.errors import Exit
 from tracker.home import Home
 from tracker.operator_runs import OperatorRun
 from tracker.trackfile import Track
-from tracker.views import operator_histories, operator_runs
+from tracker.views import operator_histories, operator_runs, whence
 
 
 def ops_command(home: Home, track: Track, name: str, *, json: bool) -> Exit:
@@ -18,7 +18,9 @@ def ops_command(home: Home, track: Track, name: str, *, json: bool) -> Exit:
         console.say(console.as_json([*map(_census, histories), *map(_run, runs)]))
     else:
         for history in histories:
-            console.say(f"{history.operator} [{history.dispatch_key}]: {sentence(history)}")
+            where = whence(home, history.machine)
+            said = f"{history.operator} [{history.dispatch_key}]: {sentence(history)}"
+            console.say(f"{said} ({where})" if where else said)
         _say_runs(home, runs)
     if histories or runs:
         return Exit.OK
@@ -29,8 +31,8 @@ def ops_command(home: Home, track: Track, name: str, *, json: bool) -> Exit:
 def _say_runs(home: Home, runs: list[OperatorRun]) -> None:
     for place in dict.fromkeys((run.adapter, run.machine) for run in runs):
         adapter, machine = place
-        where = "" if machine == home.fingerprint else f" (machine {machine})"
-        console.say(f"run on {adapter}{where}:")
+        where = whence(home, machine)
+        console.say(f"run on {adapter}{f' ({where})' if where else ''}:")
         rows = [run for run in runs if (run.adapter, run.machine) == place]
         console.table(
             ("operator", "dtype", "direction", "what came of it"),
@@ -42,6 +44,7 @@ def _census(history: OperatorHistory) -> dict[str, object]:
     return {
         "operator": history.operator,
         "dispatch_key": history.dispatch_key,
+        "machine": history.machine,
         "spans": history.spans,
         "since": history.since,
         "now": history.now,

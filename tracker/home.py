@@ -5,6 +5,7 @@ A query must not pay for the network, and a poll not for the database; so each p
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from functools import cached_property
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from tracker.trackfile import Track
 
 
+NO_REFERENCE = "DMLTRACK_NO_REFERENCE"
+"""Set where answers are to rest on what was measured by this home alone."""
 FRESH_WAIT = 120.0
 """Seconds to wait for another process's refresh: what runs is never decided by an old state of the database."""
 
@@ -89,6 +92,13 @@ class Home:
         from tracker.machine import own_fingerprint
 
         return own_fingerprint(self.loaded.settings.worker.environment)
+
+    @cached_property
+    def hidden(self) -> tuple[str, ...]:
+        """Machines whose measurements are left out of answers: the reference, where that was asked for."""
+        from tracker.model import REFERENCE
+
+        return (REFERENCE,) if os.environ.get(NO_REFERENCE) else ()
 
     def track(self, name: str) -> Track:
         """Return a track; raises UsageError when there is none of that name."""

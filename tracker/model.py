@@ -239,6 +239,9 @@ class Machine:
     tracker: str = ""
 
 
+REFERENCE = "reference"
+"""The fingerprint of the machine whose measurements come with the program."""
+
 NO_ADAPTER = "none"
 """The adapter of a cell that needs no device, such as the census of a build's kernels."""
 

@@ -24,6 +24,7 @@ from tracker.files import rename
 from tracker.journal import Entry, Journal, encode, line_of
 from tracker.model import (
     EVENT_NAMES,
+    REFERENCE,
     Build,
     EnvironmentFacts,
     Event,
@@ -33,8 +34,6 @@ from tracker.model import (
     WheelFacts,
 )
 
-MACHINE = "reference"
-"""The fingerprint that the measuring machine has in the bundle."""
 FOLDER = Path(__file__).with_name("reference_data")
 _BUNDLE, _PROVENANCE = "observations.jsonl.xz", "provenance.json"
 _LOG = 2000
@@ -147,7 +146,7 @@ def _chosen(journal: Journal, machine: str, tracks: frozenset[str]) -> Iterator[
                 observations.append(entry._replace(record=_slim(record)))
         elif isinstance(record, Machine):
             if record.fingerprint == machine:
-                facts[Machine,] = entry._replace(record=replace(record, fingerprint=MACHINE))
+                facts[Machine,] = entry._replace(record=replace(record, fingerprint=REFERENCE))
         elif isinstance(record, Build | WheelFacts | EnvironmentFacts) and record.track in tracks:
             facts[_key(record)] = entry
     used = {entry.record.environment for entry in observations if isinstance(entry.record, Observation)}
@@ -170,4 +169,4 @@ def _slim(record: Observation) -> Event:
         error_message=record.outcome.error_message[:_LOG],
     )
     log = "" if record.finding.state == "pass" else record.log[-_LOG:]
-    return replace(record, cell=replace(record.cell, machine=MACHINE), outcome=outcome, log=log)
+    return replace(record, cell=replace(record.cell, machine=REFERENCE), outcome=outcome, log=log)

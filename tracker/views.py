@@ -21,8 +21,9 @@ from tracker.changelog import SAYS_NOTHING, BuildView, Changelog, Measured, chan
 from tracker.errors import UsageError
 from tracker.home import Home
 from tracker.locate import locate, predecessor
-from tracker.model import Build, Cell, Confidence, Platform, State, Verdict
+from tracker.model import REFERENCE, Build, Cell, Confidence, Platform, State, Verdict
 from tracker.operator_runs import OperatorRun, nearest, operator_run, search_text
+from tracker.reference import provenance
 from tracker.standing import Known
 from tracker.trackfile import Track
 
@@ -48,6 +49,8 @@ class BuildRow:
     verdicts: dict[str, int]
     files: int
     directml_sizes: dict[str, int]
+    kernels_from: str = ""
+    """The machine that counted the kernels."""
 
     def cells(self) -> tuple[object, ...]:
         """Return the row of a table for people."""
@@ -60,7 +63,8 @@ class BuildRow:
 
 def build_rows(home: Home, track: Track) -> list[BuildRow]:
     """Return every known build of a track, oldest first."""
-    rows = home.store.query("builds", track=track.name, machine=home.fingerprint)
+    asked = {"track": track.name, "machine": home.fingerprint, "hidden": list(home.hidden)}
+    rows = home.store.query("builds", **asked)
     return [_build_row(row, track) for row in rows]
 
 
@@ -75,6 +79,7 @@ def _build_row(row: dict[str, Any], track: Track) -> BuildRow:
         torch=torch_pin(track, row["version"], row["requires"]),
         directml=row["win_directml_version"] or row["linux_directml_version"],
         kernels=row["kernels"],
+        kernels_from=row["kernels_from"] or "",
         status=status_of(row["gone"], row["yanked"], verdicts),
         verdicts=verdicts,
         files=row["files"],
@@ -215,7 +220,7 @@ class Views:
         """Return what each machine measured of a build."""
         kernels, api = self._kernels(version), self._api(version)
         rows = self._store.query("machines_of", track=self._track.name, version=version)
-        machines = sorted({*kernels, *api, *(row["machine"] for row in rows)})
+        machines = sorted({*kernels, *api, *(row["machine"] for row in rows)} - set(self._home.hidden))
         return {machine: Measured(kernels.get(machine), api.get(machine)) for machine in machines}
 
     def _machines(self, version: str, case: str) -> list[str]:
@@ -266,29 +271,51 @@ def changelogs(home: Home, track: Track, texts: Sequence[str], *, everything: bo
 
 
 def operator_histories(home: Home, track: Track, name: str) -> list[OperatorHistory]:
-    """Return the history of each operator that a person may mean, per dispatch key, as one machine measured it.
+    """Return the history of each operator that a person may mean, per dispatch key, each as one machine measured it.
 
     That is the machine which measured most builds, of equal ones our own: a kernel of another system's wheel
-    must not count as native here.
+    must not count as native here. The reference speaks beside it where it measured more.
     """
     measured: dict[str, set[str]] = {}
     for row in home.store.query("census_of", track=track.name):
-        if row["case_id"] == "census/kernels":
+        if row["case_id"] == "census/kernels" and row["machine"] not in home.hidden:
             measured.setdefault(row["machine"], set()).add(row["version"])
-    if not measured:
-        return []
-    own = home.fingerprint
-    machine = max(measured, key=lambda where: (len(measured[where]), where == own, where))
-    rows = home.store.query("kernel_versions_by_machine", track=track.name, machine=machine)
+    own, shipped = home.fingerprint, measured.pop(REFERENCE, set())
+    chosen = sorted(measured, key=lambda where: (len(measured[where]), where == own, where))[-1:]
+    if shipped - (measured[chosen[0]] if chosen else set()):
+        measured[REFERENCE] = shipped
+        chosen.append(REFERENCE)
     builds = [row["version"] for row in home.store.query("version_order", track=track.name)]
+    return [
+        history
+        for machine in chosen
+        for history in _histories(home, track, name, machine, builds, measured[machine])
+    ]
+
+
+def _histories(
+    home: Home, track: Track, name: str, machine: str, builds: Sequence[str], measured: set[str]
+) -> list[OperatorHistory]:
+    rows = home.store.query("kernel_versions_by_machine", track=track.name, machine=machine)
     wanted = set(matching(name, sorted({row["operator"] for row in rows})))
     return [
-        operator_history(
-            row["operator"], row["dispatch_key"], builds, measured[machine], set(row["versions"])
+        replace(
+            operator_history(row["operator"], row["dispatch_key"], builds, measured, set(row["versions"])),
+            machine=machine,
         )
         for row in rows
         if row["operator"] in wanted
     ]
+
+
+def whence(home: Home, machine: str) -> str:
+    """Say where something was measured, when that was not here: for the end of a line."""
+    if not machine or machine == home.fingerprint:
+        return ""
+    if machine != REFERENCE:
+        return f"measured on another machine, {machine}"
+    known = provenance()
+    return f"measured once for the program: {known.words}" if known else "measured once for the program"
 
 
 def operator_runs(home: Home, track: Track, name: str) -> list[OperatorRun]:
@@ -299,7 +326,7 @@ def operator_runs(home: Home, track: Track, name: str) -> list[OperatorRun]:
     builds = [row["version"] for row in home.store.query("version_order", track=track.name)]
     states: dict[tuple[str, str, str], dict[str, State]] = {}
     for row in rows:
-        if row["case_id"].split("/")[1] in meant:
+        if row["case_id"].split("/")[1] in meant and row["machine"] not in home.hidden:
             key = (row["case_id"], row["adapter"], row["machine"])
             states.setdefault(key, {})[row["version"]] = State(row["state"])
     found = (operator_run(*key, builds, seen) for key, seen in states.items())

@@ -1,6 +1,7 @@
 -- One row per build, oldest first: what the index says, what its wheels say, what was measured.
 -- kernels: how many the build itself registers on $machine, or where that one has no census of it (or is NULL), on
--- the first machine that has. $track: a track, or NULL for all.
+-- the first machine that has, and kernels_from which machine that is. verdicts: of every machine but the reference.
+-- $track: a track, or NULL for all. $hidden: machines whose census does not count.
 WITH wheels AS (
     -- All wheels of a platform hold the same libraries; the last one read speaks for them.
     SELECT * FROM wheel
@@ -12,15 +13,20 @@ pythons AS (
 ),
 states AS (
     SELECT track, version, map_from_entries(list((state, cells) ORDER BY state)) AS verdicts
-    FROM build_state GROUP BY ALL
+    FROM (
+        SELECT track, version, state, CAST(sum(cells) AS BIGINT) AS cells
+        FROM build_state WHERE machine <> 'reference' GROUP BY ALL)
+    GROUP BY ALL
 ),
 measured AS (
     SELECT track, version, coalesce(any_value(machine) FILTER (WHERE machine = $machine), min(machine)) AS machine
-    FROM census WHERE case_id = 'census/kernels' GROUP BY ALL
+    FROM census
+    WHERE case_id = 'census/kernels' AND NOT coalesce(list_contains($hidden, machine), false)
+    GROUP BY ALL
 ),
 kernels AS (
     -- The device's own keys only: autograd and autocast registrations are not computations of their own.
-    SELECT c.track, c.version, count(DISTINCT k.operator) AS kernels
+    SELECT c.track, c.version, any_value(c.machine) AS kernels_from, count(DISTINCT k.operator) AS kernels
     FROM measured AS c
     LEFT JOIN kernel AS k
         ON (k.track, k.version, k.machine) = (c.track, c.version, c.machine)
@@ -38,7 +44,7 @@ SELECT
     win.requires AS win_requires, linux.requires AS linux_requires,
     win.directml_version AS win_directml_version, win.directml_size AS win_directml_size,
     linux.directml_version AS linux_directml_version, linux.directml_size AS linux_directml_size,
-    k.kernels,
+    k.kernels, k.kernels_from,
     coalesce(s.verdicts, MAP {}) AS verdicts
 FROM build AS b
 LEFT JOIN version_rank AS r USING (track, version)

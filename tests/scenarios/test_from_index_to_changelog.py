@@ -48,13 +48,14 @@ def test_one_command_polls_installs_measures_and_tells_what_changed(two: World) 
     assert "+ aten::lerp.Scalar_out" in answer.out and "- aten::native_layer_norm" in answer.out
     assert "~ device(device_id=None) is now device(device_id=None, *, name='')" in answer.out
     cells = 2 * len(two.planned(NEW))
-    assert f"will run {cells} cells of census on 2 builds of planted" in answer.err
+    assert f"will run {cells} cells of bugs, census on 2 builds of planted" in answer.err
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="every Windows that we run on has DirectX 12")
 def test_what_this_machine_can_not_run_is_said_and_left_out(two: World) -> None:
     answer = two.run("run", "--plan", code=0)
-    told = "left out: census/adapters, " in answer.err and "no DirectX 12 on this host" in answer.err
+    [line] = [line for line in answer.err.splitlines() if "no DirectX 12 on this host" in line] or [""]
+    told = line.startswith("left out: ") and "census/adapters" in line
     assert ("census/adapters" in two.planned()) != told
 
 
@@ -287,7 +288,9 @@ def test_config_says_where_each_value_came_from(two: World) -> None:
 
 def test_the_outcome_of_a_run_is_there_as_json(two: World) -> None:
     data = two.run("run", "--json", code=0).data
-    assert data["counts"] == {"pass": len(observed(two))} and len(data["changelogs"]) == 1
+    # Of the reports that only an import is needed for, one is about Windows and one about Linux.
+    assert data["counts"].keys() == {"pass", "skipped"} and len(data["changelogs"]) == 1
+    assert sum(data["counts"].values()) == len(observed(two))
 
 
 def test_ops_tells_scripts_what_it_tells_people(two: World) -> None:

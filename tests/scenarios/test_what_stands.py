@@ -23,9 +23,9 @@ def replant(world: World, version: str, source: str) -> None:
 
 def test_a_wheel_that_was_replaced_on_the_index_is_measured_anew(world: World) -> None:
     world.plant("1.0", module("aten::add.out"))
-    world.run("run", "1.0", code=0)
+    world.run("run", "--suites", "census", "1.0", code=0)
     replant(world, "1.0", module("aten::add.out aten::mul.out"))
-    answer = world.run("run", "1.0", code=0)
+    answer = world.run("run", "--suites", "census", "1.0", code=0)
     assert "will run 3 cells" in answer.err
     [row] = world.run("builds", "--json", code=0).data
     assert (row["kernels"], row["status"]) == (2, "pass")
@@ -33,9 +33,9 @@ def test_a_wheel_that_was_replaced_on_the_index_is_measured_anew(world: World) -
 
 def test_what_failed_in_the_wheel_that_was_replaced_is_no_flake_of_the_new_one(world: World) -> None:
     world.plant("1.0", "raise ImportError('broken')")
-    world.run("run", "1.0")
+    world.run("run", "--suites", "census", "1.0")
     replant(world, "1.0", module())
-    world.run("run", "1.0", code=0)
+    world.run("run", "--suites", "census", "1.0", code=0)
     rows = world.run("sql", "select distinct state, confidence from verdict", "--json", code=0).data
     assert rows == [{"state": "pass", "confidence": "observed"}]
 
@@ -45,13 +45,13 @@ def test_a_library_that_is_there_now_is_found_without_being_told_to_retry(world:
     library = '[[libraries]]\nname = "libnowhere.so.5"\nhint = "install nowhere"\nplatform = "any"\n'
     track.write_text(track.read_text() + library)
     world.plant("1.0", module())
-    answer = world.run("run", "1.0", code=5)
+    answer = world.run("run", "--suites", "census", "1.0", code=5)
     assert "this host lacks libnowhere.so.5: install nowhere" in answer.err
     folder = world.folder / "lib"
     folder.mkdir()
     (folder / "libnowhere.so.5").touch()
     world.settings(f'[worker.environment]\nLD_LIBRARY_PATH = "{folder.as_posix()}"\n')
-    assert "3 pass" in world.run("run", "1.0", code=0).err
+    assert "3 pass" in world.run("run", "--suites", "census", "1.0", code=0).err
 
 
 def test_a_failure_whose_second_attempt_was_cut_off_gets_one_and_no_more(world: World) -> None:
@@ -63,7 +63,7 @@ def test_a_failure_whose_second_attempt_was_cut_off_gets_one_and_no_more(world: 
         "raise ImportError('planted')\n"
     )
     world.plant("1.0", module(body=body))
-    process = world.start("run", "1.0")
+    process = world.start("run", "--suites", "census", "1.0")
     deadline = time.monotonic() + 60
     while not (starts.exists() and starts.stat().st_size > 3):
         assert time.monotonic() < deadline
@@ -71,34 +71,34 @@ def test_a_failure_whose_second_attempt_was_cut_off_gets_one_and_no_more(world: 
     process.kill()
     process.communicate(timeout=60)
     gate.touch()
-    world.run("run", "1.0")
+    world.run("run", "--suites", "census", "1.0")
     cases = [f"census/{case}" for case in ("api", "import", "kernels")]
     assert sorted(observed(world)) == sorted(("1.0", case, attempt) for case in cases for attempt in (1, 2))
 
 
 def test_a_run_of_nothing_but_our_own_faults_is_not_green_beside_old_passes(world: World) -> None:
     world.plant("1.0", module())
-    world.run("run", "1.0", code=0)
+    world.run("run", "--suites", "census", "1.0", code=0)
     shutil.rmtree(world.home / "envs")
     world.settings("[environments]\nmin_free_gb = 1e9\n")
     world.environ = {"DMLTRACK_ENVIRONMENTS_MIN_FREE_GB": "1e9"}
-    answer = world.run("run", "1.0", "--again", code=5)
+    answer = world.run("run", "--suites", "census", "1.0", "--again", code=5)
     assert "3 infra" in answer.err
 
 
 def test_withdrawn_builds_are_named_as_left_out(world: World) -> None:
     world.plant("1.0", module())
     world.plant("2.0", module(), yanked="broken wheels")
-    answer = world.run("run", "--plan", code=0)
+    answer = world.run("run", "--suites", "census", "--plan", code=0)
     assert "left out: 2.0: withdrawn from the index (broken wheels); name it to run it" in answer.err
 
 
 def test_a_run_whose_results_can_not_be_looked_at_is_not_green(world: World) -> None:
     world.plant("1.0", module())
-    world.run("run", "1.0", code=0)
+    world.run("run", "--suites", "census", "1.0", code=0)
     shutil.rmtree(world.home / "store")
     (world.home / "store").write_text("in the way")
-    answer = world.run("run", "1.0", "--again", code=3)
+    answer = world.run("run", "--suites", "census", "1.0", "--again", code=3)
     assert answer.err.count("error:") == 1 and "Traceback" not in answer.err
 
 
@@ -110,10 +110,10 @@ def test_a_file_name_for_no_python_of_ours_takes_no_listing_down(world: World) -
 
 def test_suite_files_that_were_changed_in_the_home_are_made_anew(world: World) -> None:
     world.plant("1.0", module())
-    world.run("run", "1.0", code=0)
+    world.run("run", "--suites", "census", "1.0", code=0)
     [worker] = (world.home / "suites").glob("*/suites/worker.py")
     worker.unlink()
-    assert "3 pass" in world.run("run", "1.0", "--again", code=0).err
+    assert "3 pass" in world.run("run", "--suites", "census", "1.0", "--again", code=0).err
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from datetime import datetime
 import msgspec
 
 from tracker.changelog import Changelog, FactChange, NameChanges, VerdictChange
-from tracker.model import Platform, State, Verdict
+from tracker.model import REFERENCE, Platform, State, Verdict
+from tracker.reference import provenance
 from tracker.wheel_changes import WheelChange
 
 WIDTH = 100
@@ -207,6 +208,14 @@ def _day(moment: datetime | None) -> str:
     return moment.strftime("%Y-%m-%d") if moment and moment.year > 1970 else "unknown date"
 
 
+def _shipped(log: Changelog) -> list[str]:
+    """Say of what was not measured by the user's own machines that it was not."""
+    if log.machine != REFERENCE:
+        return []
+    known = provenance()
+    return [f"Measured once for the program, not on your machine{f': {known.words}' if known else ''}"]
+
+
 def _nothing(log: Changelog) -> str:
     return "Nothing differs in what could be compared." if log.conclusive else "Nothing could be compared."
 
@@ -214,7 +223,7 @@ def _nothing(log: Changelog) -> str:
 def as_text(log: Changelog) -> str:
     """Return a changelog for a terminal."""
     head = f"{log.track} {log.old} ({_day(log.old_uploaded)}) -> {log.new} ({_day(log.new_uploaded)})"
-    lines = [head, "=" * len(head)]
+    lines = [head, "=" * len(head), *_shipped(log)]
     if log.empty:
         lines += ["", _nothing(log)]
     for part in sections(log):
@@ -244,6 +253,7 @@ def as_markdown(log: Changelog) -> str:
     """Return a changelog as Markdown."""
     dates = f"{_day(log.old_uploaded)} → {_day(log.new_uploaded)}"
     lines = [f"## {escape(log.track)} {escape(log.new)}", "", f"Since {escape(log.old)} ({dates})."]
+    lines += [f"{escape(text)}." for text in _shipped(log)]
     if log.empty:
         lines += ["", _nothing(log)]
     for part in sections(log):
