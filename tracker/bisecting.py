@@ -8,7 +8,7 @@ of one lane (machine, adapter, driver, suite files). It must not know what a bui
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 
 from tracker.flakes import MOST_REPEATS, repeats_after
@@ -72,6 +72,8 @@ class Impossible:
 
     why: str
     warnings: tuple[str, ...] = ()
+    untestable: str = field(default="", compare=False)
+    """The end of which nothing can be said; another one may do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,8 @@ def _unproven_end(where: _Range) -> Ask | Impossible | None:
     for name, version in unproven:
         if where.hole(version):
             tries = where.evidence(version).inconclusive
-            return Impossible(f"the {name}, {version}, can not be tested: {tries} runs were inconclusive")
+            why = f"the {name}, {version}, can not be tested: {tries} runs were inconclusive"
+            return Impossible(why, untestable=version)
     if unproven:
         name, version = unproven[0]
         inner = len(_testable(where, 0, len(where.versions) - 1)).bit_length()

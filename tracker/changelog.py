@@ -74,6 +74,7 @@ class VerdictChange:
     why: str = ""
     attribution: Attribution | None = None
     """What it comes from; None where a side is missing or says nothing."""
+    confidence: Confidence = Confidence.OBSERVED
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +246,8 @@ def _verdict(
     if kind not in _WITHOUT_CAUSE and before and after:
         on_cpu = baseline.get(key[0], (None, None))
         cause = attribute(kind, (before[0], after[0]), verdicts, sides, on_cpu)
-    return VerdictChange(*key, kind, *verdicts, why or "", cause)
+    sure = Confidence.FLAKY if kind is ChangeKind.FLAKY else Confidence.OBSERVED
+    return VerdictChange(*key, kind, *verdicts, why or "", cause, sure)
 
 
 def _unknown(old: BuildView, new: BuildView, machine: str) -> list[str]:

@@ -313,6 +313,61 @@ def speed(
 
 
 @app.command()
+def bisect(
+    subject: Annotated[
+        str,
+        typer.Argument(help="A case (a part of its name will do), or a report: its id, number, link, words."),
+    ],
+    good: Annotated[str, typer.Option(help="A build at which it is known to be good.")] = "",
+    bad: Annotated[str, typer.Option(help="A build at which it is known to be bad.")] = "",
+    repeats: Annotated[int, typer.Option(min=1, max=100, help="Runs that must agree on a build.")] = 3,
+    adapter: Annotated[str, typer.Option(help="A regular expression for the adapter's name.")] = "",
+    track: TrackName = DEFAULT_TRACK,
+    device: Annotated[str, typer.Option(help="Of track torch: cpu or cuda.")] = "",
+    size: Annotated[str, typer.Option(help="full, or small for a slow device (default: the setting).")] = "",
+    plan_only: Annotated[bool, typer.Option("--plan", help="Say what is known and what is next.")] = False,
+    json: Json = False,
+) -> None:
+    """Find the two neighbouring builds between which a case or a bug changes, by running it. Exit 5: can not tell."""
+    from tracker.bisection import BisectWish
+    from tracker.cli_bisect import bisect_command
+
+    _check_size(size)
+    wish = BisectWish(subject, good, bad, repeats, adapter, track, device, size, plan_only)
+    raise typer.Exit(bisect_command(_home(), wish, json=json))
+
+
+@app.command()
+def confirm(
+    builds: Annotated[list[str], typer.Argument(help="OLD NEW, or NEW against the one before it.")],
+    cases: Annotated[
+        list[str] | None, typer.Option(help="Only cases named like this. May be repeated.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Seven runs of each build: enough to see that nothing changed.")
+    ] = False,
+    each: Annotated[bool, typer.Option("--each", help="Every change, not one of each kind.")] = False,
+    adapter: Annotated[str, typer.Option(help="A regular expression for the adapter's name.")] = "",
+    track: TrackName = DEFAULT_TRACK,
+    device: Annotated[str, typer.Option(help="Of track torch: cpu or cuda.")] = "",
+    size: Annotated[str, typer.Option(help="full, or small for a slow device (default: the setting).")] = "",
+    json: Json = False,
+) -> None:
+    """Run what regressed or was fixed again on both builds, in turns, and tell what is sure and what is flaky."""
+    from tracker.cli_confirm import confirm_command
+    from tracker.confirm import ConfirmWish
+
+    _check_size(size)
+    wish = ConfirmWish(tuple(builds), tuple(cases or ()), quick, each, adapter, track, device, size)
+    raise typer.Exit(confirm_command(_home(), wish, json=json))
+
+
+def _check_size(size: str) -> None:
+    if size not in ("", "full", "small"):
+        raise UsageError(f"there is no size '{size}'", hint="full or small")
+
+
+@app.command()
 def rejudge(
     check: Annotated[bool, typer.Option("--check", help="Only say what would change.")] = False,
     json: Json = False,

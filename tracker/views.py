@@ -17,6 +17,7 @@ from typing import Any
 
 from tracker.answers import OperatorHistory, matching, operator_history
 from tracker.attribution import Sides
+from tracker.case_runs import with_confidence
 from tracker.changelog import SAYS_NOTHING, BuildView, Changelog, Measured, changelog, pairs, shared_machine
 from tracker.errors import UsageError
 from tracker.home import Home
@@ -129,7 +130,8 @@ class Views:
                 self._baseline(before, after, machine, cases),
             )
         first, second = (_with(view, machine, verdicts) for view in (before, after))
-        return changelog(first, second, self._home.fingerprint, sides, baseline)
+        found = changelog(first, second, self._home.fingerprint, sides, baseline)
+        return with_confidence(self._store, found)
 
     def _sides(self, old: BuildView, new: BuildView, machine: str) -> Sides:
         """Return what is known of two builds on the system of the machine that measured them."""

@@ -14,7 +14,7 @@ from datetime import datetime
 import msgspec
 
 from tracker.changelog import Changelog, FactChange, NameChanges, VerdictChange
-from tracker.model import REFERENCE, Platform, State, Verdict
+from tracker.model import REFERENCE, Confidence, Platform, State, Verdict
 from tracker.reference import provenance
 from tracker.wheel_changes import WheelChange
 
@@ -162,7 +162,7 @@ def _verdict_lines(changes: Sequence[VerdictChange]) -> Iterator[Line]:
     """Say what became of cases, in the order given; many with the same cause in one line."""
     groups: dict[tuple[str, ...], list[VerdictChange]] = {}
     for change in changes:
-        key = (change.kind, change.adapter, _say(change.old), _say(change.new), change.why, _cause(change))
+        key = (_kind(change), change.adapter, _say(change.old), _say(change.new), change.why, _cause(change))
         groups.setdefault(key, []).append(change)
     for group in groups.values():
         if len(group) <= ALONE:
@@ -173,14 +173,21 @@ def _verdict_lines(changes: Sequence[VerdictChange]) -> Iterator[Line]:
 
 def _verdict(change: VerdictChange) -> Line:
     said = next((v.message for v in (change.new, change.old) if v and v.state is not State.PASS), "")
-    return Line(change.kind, f"{change.case}{_became(change)}{f': {said}' if said else ''}{_cause(change)}")
+    return Line(_kind(change), f"{change.case}{_became(change)}{f': {said}' if said else ''}{_cause(change)}")
+
+
+def _kind(change: VerdictChange) -> str:
+    """Say what kind a change is, and how sure that is where it was looked into."""
+    if change.confidence in (Confidence.OBSERVED, change.kind):
+        return str(change.kind)
+    return f"{change.kind}, {change.confidence}"
 
 
 def _together(group: Sequence[VerdictChange]) -> Line:
     names = [change.case for change in group]
     more = (f"and {len(names) - NAMED} more",) if len(names) > NAMED else ()
     text = f"{len(names)} cases{_became(group[0])}{_cause(group[0])}"
-    return Line(group[0].kind, text, (*names[:NAMED], *more))
+    return Line(_kind(group[0]), text, (*names[:NAMED], *more))
 
 
 def _cause(change: VerdictChange) -> str:
