@@ -19,17 +19,26 @@ if TYPE_CHECKING:
 
 TURNS = (ChangeKind.REGRESSED, ChangeKind.FIXED)
 """The kinds of changes that can be confirmed."""
-FEWEST = 14
-"""No change is confirmed by fewer runs of either build: of most nothing more need be asked than their verdicts."""
+FEWEST_CLEAN, FEWEST_FAILING = 43, 15
+"""No change is confirmed by fewer runs of the build that passes and the one that fails, the one that showed it with
+them: of most changes nothing more need be asked than their verdicts. A test holds this to ``confirming.THOROUGH``."""
 
 Runs = dict[tuple[str, str], dict[str, list["Run"]]]
 """By case and adapter, then by version; oldest first."""
 
 
 def case_runs(
-    store: Store, track: str, machine: str, cases: Sequence[str], versions: Sequence[str] | None = None
+    store: Store,
+    track: str,
+    machine: str,
+    cases: Sequence[str],
+    versions: Sequence[str] | None = None,
+    alone: int | None = None,
 ) -> Runs:
-    """Return every run of some cases on a machine, at some builds or at all."""
+    """Return every run of some cases on a machine, at some builds or at all.
+
+    ``alone`` leaves out the builds at which a case has fewer runs alone in a fresh process than that.
+    """
     from tracker.records import Run
 
     rows = store.answer(
@@ -38,6 +47,7 @@ def case_runs(
         machine=machine,
         cases=list(cases),
         versions=None if versions is None else list(versions),
+        alone=alone,
     ).rows
     found: Runs = {}
     for version, case, adapter, digest, environment, attempt, state, reason, at in rows:
@@ -54,15 +64,17 @@ def with_confidence(store: Store, log: Changelog) -> Changelog:
     cases = sorted({change.case for change in log.verdicts if _repeated(change)})
     if not cases:
         return log
-    runs = case_runs(store, log.track, log.machine, cases, (log.old, log.new))
+    runs = case_runs(store, log.track, log.machine, cases, (log.old, log.new), FEWEST_FAILING - 1)
     told = [_told(log, change, runs) if _repeated(change) else change for change in log.verdicts]
     return replace(log, verdicts=tuple(told))
 
 
 def _repeated(change: VerdictChange) -> bool:
-    return change.kind in TURNS and all(
-        verdict is not None and verdict.observations >= FEWEST for verdict in (change.old, change.new)
-    )
+    """Whether both builds were run often enough that it may be confirmed."""
+    if change.kind not in TURNS or change.old is None or change.new is None:
+        return False
+    failed, passed = (change.old, change.new) if change.kind is ChangeKind.FIXED else (change.new, change.old)
+    return failed.observations >= FEWEST_FAILING and passed.observations >= FEWEST_CLEAN
 
 
 _CONFIDENCE = {"confirmed": Confidence.CONFIRMED, "flaky": Confidence.FLAKY}

@@ -7,10 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.builders import measured, view
 from tracker.bisecting import TRIES, Evidence
-from tracker.case_runs import FEWEST
-from tracker.changelog import changelog
 from tracker.confirming import QUICK, THOROUGH, Action, Rule, Step
 from tracker.judge import ALONE, REORDERED, SHARED
 from tracker.model import State
@@ -149,15 +146,6 @@ def test_three_runs_that_say_nothing_end_it() -> None:
     for _ in range(3):
         record.add("old", "?")
     assert record.step(fixed=False).action is Action.CANNOT_TELL
-
-
-def test_no_rule_is_met_by_fewer_runs_than_a_changelog_asks_for() -> None:
-    assert min(THOROUGH.clean, THOROUGH.failing) >= FEWEST
-
-
-def test_a_changelog_without_repeats_is_observed() -> None:
-    log = changelog(view("1.0"), view("2.0", measured={"box": measured("2.0")}))
-    assert all(change.confidence == "observed" for change in log.verdicts)
 
 
 # --- bisection -------------------------------------------------------------------------------------------
