@@ -247,16 +247,22 @@ def bisect(home: Home, search: Search, reporter: Reporter, say: Callable[[Ask, i
 
     Raises Stopped when it was asked to stop; what was observed until then stands.
     """
-    runs, versions = 0, list(search.builds)
+    runs, versions, asked = 0, list(search.builds), ("", Evidence())
     while True:
         now = known_of(home, search)
+        version, before = asked
+        if version and now.evidence.get(version, Evidence()) == before:
+            raise OutsideError(
+                f"a run on {version} does not count, as it would be installed in another way now",
+                hint=f"is the index changing? dmltrack poll, then: {search.job.command}",
+            )
         step, skipped = what_next(versions, search.ends, now.evidence, search.repeats)
         if not isinstance(step, Ask):
             return Bisected(step, now, runs, skipped)
         say(step, runs)
         recipe = environment_of(now.runs.get(step.version, ()), now.outdated)
         run_alone(home, search.job, reporter, search.builds[step.version], search.subject.case, recipe)
-        runs += 1
+        runs, asked = runs + 1, (step.version, now.evidence.get(step.version, Evidence()))
 
 
 def look(home: Home, search: Search) -> Bisected:

@@ -226,5 +226,7 @@ def _confirm(
         build = builds[step.action]
         outdated = outdated_environments(home, trial.job.track, [build])
         recipe = environment_of(runs[build.version], outdated)
-        run_alone(home, trial.job, reporter, build, case, recipe)
+        if problem := run_alone(home, trial.job, reporter, build, case, recipe):
+            why = f"{build.version} can not be installed any more: {problem}"
+            return Confirmed(group, Step(Action.CANNOT_TELL, why), done)
         done += 1

@@ -22,7 +22,7 @@ from tracker.cli_bisect import bisect_command
 from tracker.cli_confirm import confirm_command
 from tracker.cli_run import run_command
 from tracker.confirm import ConfirmWish
-from tracker.errors import Exit, OutsideError, UsageError
+from tracker.errors import EnvironmentProblem, Exit, OutsideError, UsageError
 from tracker.home import Home
 from tracker.judge import ALONE
 from tracker.model import Confidence
@@ -47,6 +47,7 @@ HISTORY = {  # of the builds in turn: g good, b bad, f fails one time in five
     "wavers": "ggggggfb",
     "company": "bggggggg",
     "resumed": "ggggggbb",
+    "lapsed": "gggggggb",
     "reported": "bbbbbbgg",
 }
 MANIFEST = """
@@ -275,7 +276,7 @@ def test_what_can_not_be_asked_is_said(home: Home) -> None:
     def asked(text: str, **wish: Any) -> None:
         bisect_command(home, BisectWish(text, track="planted", **wish), json=True)
 
-    with pytest.raises(UsageError, match="fits 14 cases"):
+    with pytest.raises(UsageError, match="fits 15 cases"):
         asked("history/")
     with pytest.raises(UsageError, match="no report is known"):
         asked("nothing like that")
@@ -350,6 +351,25 @@ def test_one_of_those_that_changed_alike_speaks_for_the_others(
     assert (told["case"], told["others"]) == ("history/broke", ["history/twin"])
     each = confirmed(measured, capsys, Exit.REGRESSION, "history/[bt][rw]*", quick=True, each=True)
     assert [one["case"] for one in each] == ["history/broke", "history/twin"]
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_what_can_not_be_installed_any_more_is_no_endless_trial(
+    measured: Home, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, ours: bool
+) -> None:
+    problem = EnvironmentProblem("no room", slug="disk-full" if ours else "resolution-failed", ours=ours)
+
+    def refuse(*_: object) -> None:
+        raise problem
+
+    monkeypatch.setattr("tracker.installs.Installer._python", refuse)
+    monkeypatch.setattr("tracker.alone.read_marker", lambda _: None)
+    if ours:
+        with pytest.raises(OutsideError, match="no room"):
+            confirmed(measured, capsys, Exit.OUTSIDE, "history/lapsed")
+    else:
+        [told] = confirmed(measured, capsys, Exit.INCONCLUSIVE, "history/lapsed")
+        assert told["why"].endswith("can not be installed any more: no room")
 
 
 def test_nothing_to_confirm_is_said(measured: Home, capsys: pytest.CaptureFixture[str]) -> None:

@@ -95,7 +95,7 @@ def test_the_text_has_it_behind_the_kind_only_where_it_is_not_just_observed(tmp_
 
 
 def test_nothing_is_asked_of_changes_that_no_rule_can_confirm() -> None:
-    assert (FEWEST_CLEAN, FEWEST_FAILING) == (THOROUGH.clean + 1, THOROUGH.failing + 1)
+    assert (THOROUGH.clean + 1, THOROUGH.failing + 1) == (FEWEST_CLEAN, FEWEST_FAILING)
 
 
 def test_builds_with_few_runs_alone_are_not_even_read(tmp_path: Path) -> None:
