@@ -420,6 +420,24 @@ def recommend(
 
 
 @app.command()
+def reference(
+    make: Annotated[
+        Path | None,
+        typer.Option("--make", help="Write a bundle of this home's measurements into this folder."),
+    ] = None,
+    words: Annotated[
+        str, typer.Option(help="Of --make: what every answer says of where it was measured.")
+    ] = "",
+    tracks: Annotated[str, typer.Option(help="Of --make: the tracks that go in, by commas.")] = DEFAULT_TRACK,
+    json: Json = False,
+) -> None:
+    """Show where the measurements that come with the program are from, or make such a bundle anew."""
+    from tracker.cli_bugs import reference_command
+
+    raise typer.Exit(reference_command(_home(), make, words, tracks.split(","), json=json))
+
+
+@app.command()
 def bugs(
     text: Annotated[str, typer.Argument(help="Only reports like this.")] = "",
     json: Json = False,

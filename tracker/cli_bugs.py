@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 from tracker import console
 from tracker.bug_views import BugAnswer, bug_answer, one_bug, registry
 from tracker.errors import Exit, UsageError
@@ -53,6 +56,32 @@ def bugs_command(home: Home, text: str, *, json: bool) -> Exit:
             f"{len(shown)} reports, {sum(bool(bug.case) for bug in shown)} with one of {cases} reproducers"
         )
     return Exit.OK if shown else Exit.INCONCLUSIVE
+
+
+def reference_command(
+    home: Home, folder: Path | None, words: str, tracks: Sequence[str], *, json: bool
+) -> Exit:
+    """Show the provenance of the reference, or make a bundle of what this machine measured of some tracks."""
+    from tracker import reference
+
+    if folder is not None:
+        if not words.strip():
+            raise UsageError(
+                "a bundle needs words for where it was measured",
+                hint="--words 'software adapter, Linux; not your GPU'",
+            )
+        known = reference.make(home.journal, folder, words.strip(), machine=home.fingerprint, tracks=tracks)
+    else:
+        found = reference.provenance()
+        if found is None:
+            console.note("no measurements come with this program")
+            return Exit.INCONCLUSIVE
+        known = found
+    if json:
+        console.say(console.as_json(known))
+    else:
+        console.table(("", ""), [(name, getattr(known, name)) for name in known.__dataclass_fields__])
+    return Exit.OK
 
 
 def _fields(bug: object) -> dict[str, object]:

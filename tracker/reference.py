@@ -88,7 +88,10 @@ def put_beside(home: Path, folder: Path = FOLDER) -> Path:
 def _unpack(bundle: Path, target: Path) -> None:
     import lzma
 
-    data = lzma.decompress(bundle.read_bytes())
+    try:
+        data = lzma.decompress(bundle.read_bytes())
+    except lzma.LZMAError as error:
+        raise EOFError(str(error)) from error
     target.parent.mkdir(parents=True, exist_ok=True)
     aside = target.with_name(f".{secrets.token_hex(4)}")
     aside.write_bytes(data)
