@@ -97,9 +97,9 @@ def _with_torch(sides: Sides, baseline: tuple[Verdict | None, Verdict | None]) -
     before, after = baseline
     step = f"torch went from {sides.torch[0] or 'unknown'} to {sides.torch[1] or 'unknown'}"
     if before is None or after is None or not (before.state.conclusive and after.state.conclusive):
-        return Attribution(Cause.BACKEND, f"or torch: {step}, and the CPU of both is not on record")
+        return Attribution(Cause.BACKEND, f"{step} as well, and what that does on the CPU is not on record")
     if compare(before, after) in _STILL:
-        return Attribution(Cause.BACKEND, f"{step}, with no change on the CPU")
+        return Attribution(Cause.BACKEND, f"{step}, which changed nothing on the CPU")
     return Attribution(
         Cause.TORCH, f"on the CPU it went from {_word(before.state)} to {_word(after.state)} too"
     )
