@@ -59,6 +59,7 @@ def sections(log: Changelog) -> list[Section]:
         Section("Kernels", tuple(_kernel_lines(log))),
         Section("Python API", tuple(_name_lines(log.api))),
         Section("Verdicts", tuple(_verdict_lines(log.verdicts))),
+        Section("Causes", tuple(_cause_lines(log.verdicts))),
         Section("Not compared", tuple(Line("", reason) for reason in log.unknown)),
     ]
     return [part for part in parts if part.lines]
@@ -191,11 +192,14 @@ def _together(group: Sequence[VerdictChange]) -> Line:
 
 
 def _cause(change: VerdictChange) -> str:
-    """Say what a change comes from, in brackets behind it."""
-    found = change.attribution
-    if found is None:
-        return ""
-    return f" [{found.cause}: {found.why}]" if found.why else f" [{found.cause}]"
+    """Say what a change comes from, in brackets behind it; why stands in a section of its own."""
+    return f" [{change.attribution.cause}]" if change.attribution else ""
+
+
+def _cause_lines(changes: Sequence[VerdictChange]) -> Iterator[Line]:
+    """Say once why changes are put down to what they are, where that is not plain."""
+    told = {(found.cause, found.why) for change in changes if (found := change.attribution) and found.why}
+    yield from (Line(cause, why) for cause, why in sorted(told))
 
 
 def _became(change: VerdictChange) -> str:
