@@ -73,6 +73,16 @@ def test_memory_grows_when_it_goes_on_growing(memory: list[int], expected: str) 
     assert said(memory=memory) == expected
 
 
+@given(st.integers(20, 60), st.integers(0, 60), st.integers(1, 1000), st.integers(0, 60))
+def test_one_jump_or_one_spike_is_no_leak_wherever_it_comes(
+    steps: int, place: int, size: int, spike: int
+) -> None:
+    memory = [500 * MB + (size * MB if step >= place else 0) for step in range(steps)]
+    assert said(memory=memory) == ""
+    memory[min(spike, steps - 1)] += 700 * MB
+    assert said(memory=memory) == ""
+
+
 @pytest.mark.parametrize(
     ("full", "half", "expected"),
     [
