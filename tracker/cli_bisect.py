@@ -9,17 +9,34 @@ from tracker.changelog import Changelog
 from tracker.cli_run import NOTHING, Lines, Stop, interrupts
 from tracker.errors import Exit, Stopped
 from tracker.home import Home
-from tracker.model import NO_ADAPTER
+from tracker.model import NO_ADAPTER, Observation
 from tracker.plan import cell_of
 from tracker.publish.changelogs import as_text
 from tracker.running import locked
 from tracker.views import Views
 
 
+class OneByOne(Lines):
+    """Tells how runs of one case each go on: a line for what each came to."""
+
+    def __init__(self) -> None:
+        super().__init__(NOTHING)
+
+    def build_done(self) -> None:
+        """Say nothing: the one case has had its line."""
+
+    def observation(self, observation: Observation) -> None:
+        """Say what the case came to."""
+        found = observation.finding
+        reason = f" ({found.reason})" if found.reason != found.state else ""
+        message = f": {found.message}" if found.message else ""
+        self.note(f"  {found.state}{reason}{message}")
+
+
 def bisect_command(home: Home, wish: BisectWish, *, json: bool) -> Exit:
     """Bisect for a person (or a script) and return the exit code."""
     home.stop = stop = Stop()
-    reporter = Lines(NOTHING)
+    reporter = OneByOne()
     try:
         with locked(home), interrupts(stop):
             search = prepare_search(home, wish, reporter)
@@ -66,11 +83,11 @@ def _say(step: Ask, runs: int) -> None:
 
 
 def _ask(step: Ask) -> str:
-    runs, builds = _count(step.times, "run"), _count(step.left, "build")
+    runs, builds = count_of(step.times, "run"), count_of(step.left, "build")
     return f"{step.version}, {step.why} ({runs} to go here, {builds} at most)"
 
 
-def _count(number: int, what: str) -> str:
+def count_of(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from tracker import console
 from tracker.changelog import VerdictChange
 from tracker.changes import ChangeKind
-from tracker.cli_run import NOTHING, Lines, Stop, interrupts
+from tracker.cli_bisect import OneByOne, count_of
+from tracker.cli_run import Stop, interrupts
 from tracker.confirm import Confirmed, ConfirmWish, Group, Trial, confirm, prepare_trial
 from tracker.confirming import THOROUGH, Action, Step
 from tracker.errors import Exit, Stopped
@@ -20,7 +21,7 @@ from tracker.running import locked
 def confirm_command(home: Home, wish: ConfirmWish, *, json: bool) -> Exit:
     """Confirm for a person (or a script) and return the exit code."""
     home.stop = stop = Stop()
-    reporter = Lines(NOTHING)
+    reporter = OneByOne()
     told: list[Confirmed] = []
     try:
         with locked(home), interrupts(stop):
@@ -56,7 +57,9 @@ def announce(trial: Trial) -> None:
         return console.note(f"nothing that was asked for regressed or was fixed {between}")
     rule = trial.rule
     each = f"{rule.clean} runs of the build that passes and {rule.failing} of the one that fails"
-    return console.note(f"{changes} changes {between}, {len(trial.groups)} to be confirmed, each by {each}")
+    return console.note(
+        f"{count_of(changes, 'change')} {between}, {len(trial.groups)} to be confirmed, each by {each}"
+    )
 
 
 def _say(group: Group, step: Step, done: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import time
@@ -239,7 +238,7 @@ def test_an_interrupt_keeps_what_was_observed_and_the_command_goes_on(
 
     def appended(event: Any) -> Any:
         if type(event).__name__ == "Observation" and sum(runs_of(home, "history/resumed").values()) == 3:
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
         return record(event)
 
     monkeypatch.setattr(home.journal, "append", appended)
