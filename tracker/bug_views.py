@@ -18,13 +18,14 @@ from tracker.home import Home
 from tracker.locate import locate
 from tracker.matrix import load_bugs
 from tracker.model import REFERENCE, Confidence, State
+from tracker.own_bugs import own_bugs
 from tracker.suite_files import SHIPPED
 from tracker.trackfile import Track
 
 
 def registry(home: Home) -> tuple[Bug, ...]:
-    """Return every report that is known."""
-    return load_bugs(SHIPPED / "bugs")
+    """Return every report that is known, and the reproducers of this home's own."""
+    return (*load_bugs(SHIPPED / "bugs"), *(own.bug for own in own_bugs(home.folder)))
 
 
 def one_bug(text: str, bugs: Sequence[Bug]) -> Bug:

@@ -437,15 +437,29 @@ def reference(
     raise typer.Exit(reference_command(_home(), make, words, tracks.split(","), json=json))
 
 
-@app.command()
+bugs_app = typer.Typer(help="List the reports that are known, or add a reproducer of your own.")
+app.add_typer(bugs_app, name="bugs", invoke_without_command=True)
+
+
+@bugs_app.callback()
 def bugs(
-    text: Annotated[str, typer.Argument(help="Only reports like this.")] = "",
+    context: typer.Context,
+    like: Annotated[str, typer.Option(help="Only reports like this: a number, words of the title.")] = "",
     json: Json = False,
 ) -> None:
-    """List the public reports that are known, with the cases that reproduce them."""
+    """List the public reports that are known, with the cases that reproduce them; or 'bugs add FILE'."""
     from tracker.cli_bugs import bugs_command
 
-    raise typer.Exit(bugs_command(_home(), text, json=json))
+    if context.invoked_subcommand is None:
+        raise typer.Exit(bugs_command(_home(), like, json=json))
+
+
+@bugs_app.command("add")
+def add_bug(files: Annotated[list[Path], typer.Argument(help="Python files.")], json: Json = False) -> None:
+    """Add your own reproducers: scripts (exit 0 good, 1 bad, 125 cannot tell), or files with reproduce(context)."""
+    from tracker.cli_bugs import add_command
+
+    raise typer.Exit(add_command(_home(), files, json=json))
 
 
 def _fields(record: object) -> dict[str, object]:

@@ -58,6 +58,24 @@ def bugs_command(home: Home, text: str, *, json: bool) -> Exit:
     return Exit.OK if shown else Exit.INCONCLUSIVE
 
 
+def add_command(home: Home, files: Sequence[Path], *, json: bool) -> Exit:
+    """Add files to the home's own reproducers; all are looked at before the first is copied."""
+    from tracker.own_bugs import add, read
+
+    for path in files:
+        read(path)
+        if same := [bug.id for bug in registry(home) if bug.id == path.stem and bug.topic != "own"]:
+            raise UsageError(f"'{same[0]}' is a report of the program's; give the file another name")
+    added = [add(home.folder, path) for path in files]
+    if json:
+        console.say(console.as_json([{"id": own.name, "case": own.bug.case} for own in added]))
+    for own in () if json else added:
+        kind = "function" if own.is_function else "script"
+        console.say(f"{own.name} ({kind}): {own.title}")
+        console.note(f"run it on every build and ask: dmltrack fixed {own.name} --run")
+    return Exit.OK
+
+
 def reference_command(
     home: Home, folder: Path | None, words: str, tracks: Sequence[str], *, json: bool
 ) -> Exit:

@@ -7,7 +7,7 @@ judged on devices only, never on the CPU that does everything else as well; memo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -91,7 +91,8 @@ def _growth(memory: Sequence[float]) -> tuple[str, str] | None:
         return None
     quarter = len(memory) // 4
     parts = [memory[-at * quarter :][:quarter] for at in (3, 2, 1)]
-    for level in (max, median):
+    levels: tuple[Callable[[Sequence[float]], float], ...] = (max, median)
+    for level in levels:
         second, third, last = map(level, parts)
         before, now = third - second, last - third
         if before < LEAST_GROWTH or now < max(LEAST_GROWTH, before / 2):

@@ -32,6 +32,7 @@ from tracker.job import Job, Reporter, requirements_of
 from tracker.locate import predecessor, select
 from tracker.matrix import Case, Suite
 from tracker.model import Build, Cell, State
+from tracker.own_bugs import with_own
 from tracker.plan import Host, Plan, make_plan, obstacle, runnable_cells, with_gates, withdrawn
 from tracker.poll import poll
 from tracker.standing import Demand, Next, next_step, quarantined
@@ -51,6 +52,8 @@ from tracker.views import (
 )
 
 DEFAULT_TRACK = "torch-directml"
+OWN = "bugs:own"
+"""The part of the suites that runs a user's own reproducers."""
 ADAPTERS = "census/adapters"
 """The case that lists a machine's adapters."""
 
@@ -165,7 +168,8 @@ def prepare(home: Home, wish: Wish, reporter: Reporter) -> Prepared:
     home.store.refresh(FRESH_WAIT)
     suites_folder = hand_out(home.folder)
     size = wish.size or home.loaded.settings.suites.size
-    every = matrix.load_suites(suites_folder / "suites", size)
+    shipped = matrix.load_suites(suites_folder / "suites", size)
+    every = with_own(shipped, home.folder)
     suites = chosen_suites(every, wish.suites)
     cases = chosen_cases(suites, every, wish.cases)
     notes = [f"took over {saved} results of an interrupted run"] if (saved := _salvage(home)) else []
