@@ -7,7 +7,7 @@ before is answered at once. What to run is decided in ``bisecting``; nothing is 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from tracker import matrix
@@ -108,14 +108,14 @@ class Known:
     outdated: frozenset[str]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Bisected:
     """What came of a bisection, or how far it is: ``step`` is an Ask where it was not carried on."""
 
     step: Ask | Found | Impossible
     known: Known
     runs: int = 0
-    skipped: tuple[str, ...] = field(default=())
+    skipped: tuple[str, ...] = ()
     """Builds at the ends that can not be tested."""
 
 

@@ -70,6 +70,7 @@ def announce(search: Search) -> None:
     count = versions.index(ends.end) - versions.index(ends.start) + 1
     console.note(f"bisecting {about}{_where(search)}")
     console.note(f"{count} builds of {search.job.track.name}, from {ends.start} to {ends.end}")
+    console.note(f"whenever it is broken off, this goes on with it: {search.job.command}")
 
 
 def _where(search: Search) -> str:

@@ -57,9 +57,12 @@ def announce(trial: Trial) -> None:
         return console.note(f"nothing that was asked for regressed or was fixed {between}")
     rule = trial.rule
     each = f"{rule.clean} runs of the build that passes and {rule.failing} of the one that fails"
-    return console.note(
+    console.note(
         f"{count_of(changes, 'change')} {between}, {len(trial.groups)} to be confirmed, each by {each}"
     )
+    if trial.job is not None:
+        console.note(f"whenever it is broken off, this goes on with it: {trial.job.command}")
+    return None
 
 
 def _say(group: Group, step: Step, done: int) -> None:

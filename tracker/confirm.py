@@ -23,12 +23,13 @@ from tracker.home import Home
 from tracker.job import Job, Reporter
 from tracker.locate import locate, predecessor
 from tracker.matrix import Case
-from tracker.model import Build, Verdict
+from tracker.model import Build, Cell, Verdict
 from tracker.plan import cell_of, obstacle
 from tracker.records import Run, confirmation
 from tracker.running import Wish, options_of, prepare
+from tracker.standing import Demand, quarantined
 from tracker.suite_files import hand_out
-from tracker.views import Views, outdated_environments
+from tracker.views import Views, host_deaths, outdated_environments
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,8 @@ class Trial:
     groups: tuple[Group, ...]
     cases: Mapping[str, Case]
     rule: Rule
+    deaths: Mapping[Cell, int]
+    """How often this machine went down while a cell was in flight."""
 
     def why_not(self, change: VerdictChange) -> str:
         """Return why a change can not be run again here; empty where it can."""
@@ -86,6 +89,10 @@ class Trial:
         cell = cell_of(self.new, case, self.job.host, self.job.digests)
         if cell.adapter != change.adapter:
             return f"it was measured on {change.adapter}, and a run would be on {cell.adapter}"
+        for version in (self.old.version, self.new.version):
+            deaths = self.deaths.get(replace(cell, version=version), 0)
+            if quarantined(deaths, case.isolate, Demand()):
+                return f"this machine went down while it ran on {version}"
         return ""
 
 
@@ -164,7 +171,8 @@ def prepare_trial(home: Home, wish: ConfirmWish, reporter: Reporter) -> Trial:
     if cases:
         matrix_wish = _matrix_wish(wish, (old.version, new.version), tuple(cases))
         job = replace(prepare(home, matrix_wish, reporter).job, command=wish.command())
-    return Trial(job, old, new, tuple(groups), cases, wish.rule)
+    deaths = host_deaths(home, track, home.fingerprint)
+    return Trial(job, old, new, tuple(groups), cases, wish.rule, deaths)
 
 
 def _matrix_wish(wish: ConfirmWish, versions: tuple[str, str], cases: tuple[str, ...]) -> Wish:

@@ -24,7 +24,7 @@ from tracker.confirm import ConfirmWish
 from tracker.errors import EnvironmentProblem, Exit, OutsideError, UsageError
 from tracker.home import Home
 from tracker.judge import ALONE
-from tracker.model import Confidence
+from tracker.model import Attempt, Cell, Confidence
 from tracker.publish.changelogs import as_text
 from tracker.running import Wish
 from tracker.suite_files import hand_out
@@ -47,6 +47,7 @@ HISTORY = {  # of the builds in turn: g good, b bad, f fails one time in five
     "company": "bggggggg",
     "resumed": "ggggggbb",
     "lapsed": "gggggggb",
+    "downs": "gggggggb",
     "reported": "bbbbbbgg",
 }
 MANIFEST = """
@@ -275,7 +276,7 @@ def test_what_can_not_be_asked_is_said(home: Home) -> None:
     def asked(text: str, **wish: Any) -> None:
         bisect_command(home, BisectWish(text, track="planted", **wish), json=True)
 
-    with pytest.raises(UsageError, match="fits 15 cases"):
+    with pytest.raises(UsageError, match="fits 16 cases"):
         asked("history/")
     with pytest.raises(UsageError, match="no report is known"):
         asked("nothing like that")
@@ -369,6 +370,22 @@ def test_what_can_not_be_installed_any_more_is_no_endless_trial(
     else:
         [told] = confirmed(measured, capsys, Exit.INCONCLUSIVE, "history/lapsed")
         assert told["why"].endswith("can not be installed any more: no room")
+
+
+def test_what_took_the_machine_down_is_not_tried_again(
+    measured: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    query = "SELECT DISTINCT suite_digest, machine FROM observation WHERE case_id = 'history/downs'"
+    [(digest, machine)] = measured.store.sql(query).rows
+    cell = Cell("planted", "8.0", "history", "history/downs", "none", machine, digest)
+    for run in ("first", "second"):
+        measured.journal.append(Attempt(run, "worker-1", cell, host_died=True))
+    measured.store.refresh()
+    [told] = confirmed(measured, capsys, Exit.INCONCLUSIVE, "history/downs")
+    assert (told["word"], told["why"]) == ("cannot-tell", "this machine went down while it ran on 8.0")
+    step = found(measured, capsys, Exit.INCONCLUSIVE, "history/downs", bad="8.0")["step"]
+    assert "the end, 8.0, can not be tested" in step["why"]
+    assert runs_of(measured, "history/downs")["8.0", ALONE] == 1
 
 
 def test_nothing_to_confirm_is_said(measured: Home, capsys: pytest.CaptureFixture[str]) -> None:
