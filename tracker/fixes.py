@@ -52,6 +52,11 @@ class Seen:
     first_at: datetime
     last_at: datetime
 
+    @property
+    def says(self) -> str:
+        """The verdict in a word or two."""
+        return str(self.state) if self.reason in ("", str(self.state)) else f"{self.state} ({self.reason})"
+
 
 @dataclass(frozen=True, slots=True)
 class Lane:
@@ -172,7 +177,7 @@ def _word(bug: Bug, at: str, before: list[str], seen: Mapping[str, Seen]) -> tup
 
 
 def _present(at: str, here: Seen, was: Sequence[Sight], span: _Span) -> tuple[Word, str, _Span]:
-    how = f"{here.state} ({here.reason})"
+    how = here.says
     if here.good:
         how += f", {here.bad} of {here.bad + here.good} times"
     if Sight.GOOD not in was:
@@ -239,7 +244,7 @@ def claims(bug: Bug, builds: Sequence[str], seen: Mapping[str, Seen]) -> list[Cl
 
 def _claim(says: str, wanted: Sight, bug: Bug, here: Seen | None) -> Claim:
     found = sight(bug, here)
-    measured = "not run" if here is None else f"{here.state} ({here.reason})"
+    measured = "not run" if here is None else here.says
     if found is Sight.UNKNOWN or found is Sight.PARTIAL:
         return Claim(says, Agreement.UNTOLD, measured)
     return Claim(says, Agreement.AGREES if found is wanted else Agreement.DISAGREES, measured)

@@ -64,7 +64,7 @@ def _range(said: Answer) -> str:
 def _evidence(seen: Seen) -> str:
     times = f"{seen.good + seen.bad} times" if seen.good + seen.bad != 1 else "once"
     flaky = f", of that {seen.bad} bad" if seen.good and seen.bad else ""
-    return f"{seen.version}: {seen.state} ({seen.reason}), {times}{flaky}, {seen.last_at:%Y-%m-%d}"
+    return f"{seen.version}: {seen.says}, {times}{flaky}, {seen.last_at:%Y-%m-%d}"
 
 
 _SIGHTS = {
