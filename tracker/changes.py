@@ -87,8 +87,14 @@ def _downward(better: State, worse: State) -> ChangeKind:
     return ChangeKind.WORSE_KIND
 
 
+def _place(cell: Cell) -> tuple[str, ...]:
+    return (cell.suite, cell.case, cell.adapter, cell.machine, cell.suite_digest)
+
+
 def obstacle(old: Cell, new: Cell) -> str | None:
     """Return why the verdicts of two cells are ``not-comparable``, or None when they may be compared."""
+    if _place(old) == _place(new):
+        return None
     names = {
         "suite": "suite",
         "case": "case",

@@ -179,9 +179,11 @@ class Views:
         quiet = [f"{state} {confidence}" for state, confidence in SAYS_NOTHING]
         asked = {"track": self._track.name, "old": old, "new": new, "machine": machine, "quiet": quiet}
         found: dict[str, Verdicts] = {}
+        # Thousands of rows: a look into a table takes a fifth of what the enumeration's own search does.
+        states, words = {str(item): item for item in State}, {str(item): item for item in Confidence}
         for row in self._store.answer("verdicts_that_differ", **asked).rows:
             cell, (state, reason, message, confidence, count) = Cell(*row[:7]), row[7:]
-            verdict = Verdict(State(state), reason, message, Confidence(confidence), count)
+            verdict = Verdict(states[state], reason, message, words[confidence], count)
             found.setdefault(cell.version, {})[cell.case, cell.adapter] = (cell, verdict)
         return found
 
