@@ -20,7 +20,7 @@ from tracker.codes import EXIT_CODES, HRESULTS, SIGNALS, known_hresult
 from tracker.model import Confidence, Ending, Finding, Outcome, State, Verdict
 from tracker.texts import NORMALISERS, normalise, slug
 
-_RULES = "2026-12-01.10"
+_RULES = "2026-12-01.11"
 """Bumped by hand when code changes meaning, here or in the modules above; tables are in the digest by themselves."""
 
 # What an exception says, first match wins; searched in "type: message", so a type can be named too.

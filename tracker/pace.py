@@ -84,14 +84,14 @@ def _growth(memory: Sequence[float]) -> tuple[str, str] | None:
     """Return that memory grows and goes on growing; the first quarter is warming up and not looked at.
 
     Caches fill in steps that become smaller, a leak does not: the last quarter must have grown at least half as much
-    as the one before it. By the medians of the quarters and by their largest values, because one jump in the middle
-    of a quarter moves two medians, and one spike moves a largest value.
+    as the one before it. By the medians of the quarters, their largest and their least values, because one jump in
+    the middle of a quarter moves two medians, and one spike moves a largest value.
     """
     if len(memory) < LEAST_STEPS:
         return None
     quarter = len(memory) // 4
     parts = [memory[-at * quarter :][:quarter] for at in (3, 2, 1)]
-    levels: tuple[Callable[[Sequence[float]], float], ...] = (max, median)
+    levels: tuple[Callable[[Sequence[float]], float], ...] = (max, min, median)
     for level in levels:
         second, third, last = map(level, parts)
         before, now = third - second, last - third

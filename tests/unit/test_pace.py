@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tracker.model import State
@@ -74,6 +74,8 @@ def test_memory_grows_when_it_goes_on_growing(memory: list[int], expected: str) 
 
 
 @given(st.integers(20, 60), st.integers(0, 60), st.integers(1, 1000), st.integers(0, 60))
+@settings(max_examples=1000)
+@example(steps=32, place=20, size=2, spike=24)
 def test_one_jump_or_one_spike_is_no_leak_wherever_it_comes(
     steps: int, place: int, size: int, spike: int
 ) -> None:
