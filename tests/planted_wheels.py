@@ -64,17 +64,28 @@ def make_torch_directml(
 
 
 def make_planted_device(
-    folder: Path, version: str, fault: str = "clean", kernels: Sequence[str] = ("add.Tensor",)
+    folder: Path,
+    version: str,
+    fault: str = "clean",
+    kernels: Sequence[str] = ("add.Tensor",),
+    counters: Path | None = None,
+    requires: Sequence[str] = ("torch==2.4.1", "torchvision==0.19.1"),
+    start: str = "",
 ) -> Path:
-    """Write a wheel of ``tests/planted_device``: a build that computes on the CPU and has one fault.
+    """Write a wheel of ``tests/planted_device``: a build that computes on the CPU and has a fault, or "one+another".
 
     It needs real torch. ``kernels`` are what a census counts, beside the few without which there is no device.
+    ``counters`` is a folder for a fault that comes and goes ("one~"); ``start`` is source that is run first.
     """
     files: dict[str, bytes | str] = {
         f"torch_directml/{path.name}": path.read_text("utf-8") for path in sorted(PLANTED_DEVICE.glob("*.py"))
     }
-    files["torch_directml/planted.py"] = f"FAULT = {fault!r}\nKERNELS = {tuple(kernels)!r}\n"
-    requires = ["torch==2.4.1", "torchvision==0.19.1"]
+    files["torch_directml/planted.py"] = (
+        f"FAULT = {fault!r}\nKERNELS = {tuple(kernels)!r}\n"
+        f"COUNTERS, VERSION = {str(counters or '')!r}, {version!r}\n"
+    )
+    if start:
+        files["torch_directml/__init__.py"] = start
     return make_wheel(folder, "torch-directml", version, "py3", "any", files, requires)
 
 

@@ -65,13 +65,10 @@ class Subject:
     @property
     def reading(self) -> Reading:
         """How its states are to be read. A build that can not be imported says nothing of what comes after."""
-        about_imports = self.case.suite == "census" or (self.bug is not None and self.bug.fault == "install")
-        unclear = frozenset() if about_imports else frozenset({State.IMPORT_FAILED})
-        if self.bug is None:
-            return Reading(unclear=unclear)
-        good = frozenset(self.bug.good)
-        # Right, but computed on the CPU: the fault is neither there nor mended.
-        return Reading(good, unclear | ({State.FALLBACK} - good))
+        if self.bug is not None:
+            return Reading(frozenset(self.bug.good), self.bug.silent | self.bug.partial)
+        about_imports = self.case.suite == "census"
+        return Reading(unclear=frozenset() if about_imports else frozenset({State.IMPORT_FAILED}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,7 +134,7 @@ def _seen(bug: Bug, row: dict[str, object]) -> Seen:
     bad = sum(
         times
         for state, times in states.items()
-        if state.conclusive and state not in bug.good and state is not State.FALLBACK
+        if state.conclusive and state not in {*bug.good, *bug.silent, *bug.partial}
     )
     return Seen(
         version=str(row["version"]),

@@ -81,6 +81,16 @@ class Bug:
         """The id of the case that reproduces it."""
         return f"{SUITE}/{self.topic}/{self.function}" if self.function else ""
 
+    @property
+    def silent(self) -> frozenset[State]:
+        """Conclusive states that say nothing of it: a build that can not be imported never came to it."""
+        return frozenset() if self.fault == "install" else frozenset({State.IMPORT_FAILED}) - set(self.good)
+
+    @property
+    def partial(self) -> frozenset[State]:
+        """States in which the fault is avoided and not mended: the CPU computed it, unless that is the fault."""
+        return frozenset() if self.fault == "fallback" else frozenset({State.FALLBACK}) - set(self.good)
+
 
 def parse_topic(text: str, topic: str, source: str) -> list[Bug]:
     """Return the reports of one topic's TOML text; raise UsageError that names ``source`` and the report."""

@@ -100,11 +100,11 @@ class Answer:
 
 def sight(bug: Bug, seen: Seen | None) -> Sight:
     """Return what an outcome says of the bug. Once bad is bad, however often it was good."""
-    if seen is None or not seen.state.conclusive:
+    if seen is None or not seen.state.conclusive or seen.state in bug.silent:
         return Sight.UNKNOWN
     if seen.state in bug.good:
         return Sight.GOOD
-    return Sight.PARTIAL if seen.state is State.FALLBACK else Sight.BAD
+    return Sight.PARTIAL if seen.state in bug.partial else Sight.BAD
 
 
 def history(bug: Bug, builds: Sequence[str], seen: Mapping[str, Seen]) -> tuple[Stretch, ...]:

@@ -7,114 +7,44 @@ the difference before it is committed.
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.matrix.builds import BUILDS, CASES, HARMLESS, NETS, WITH_NETS
+from tests.matrix.program import MARKS, Program, of_cases
 from tests.planted_index import PlantedIndex
 from tests.planted_wheels import make_planted_device
-from tracker.config import load
 
-ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).parent
 EXPECTED, CHANGELOG = HERE / "expected.json", HERE / "changelog.txt"
 
-pytestmark = [
-    pytest.mark.torch,
-    pytest.mark.timeout(3600),
-    pytest.mark.skipif(
-        sys.platform != "linux", reason="the planted device talks to torch's C++ as built for Linux"
-    ),
-]
-
-SETTINGS = """
-[worker]
-environment = {{ LD_LIBRARY_PATH = "{directx}", OMP_NUM_THREADS = "1" }}
-case_timeout = 40
-timeout_factor = {slowness}
-# The sample of passes that is run in another order would be another one each time.
-reorder_share = 0
-
-[environments]
-min_free_gb = 1
-disk_budget_gb = 200
-
-[suites]
-samples = 4
-threads = 1
-"""
+pytestmark = MARKS
 
 STATES = "select version, case_id, state, reason from verdict order by version, case_id"
-
-
-@dataclass(frozen=True)
-class Program:
-    """The program in a home folder, on the planted index and, for all that it has not, on the usual one."""
-
-    home: Path
-    index: str
-
-    def run(self, *arguments: str, codes: tuple[int, ...] = (0,)) -> str:
-        """Run a command to its end and return what it printed."""
-        usual = load(ROOT).settings.index
-        environ = {
-            **os.environ,
-            "DMLTRACK_HOME": str(self.home),
-            "DMLTRACK_INDEX_URL": self.index,
-            "DMLTRACK_INDEX_MIRRORS": " ".join((usual.url, *usual.mirrors)),
-            "DMLTRACK_ENVIRONMENTS_PYTHONS": sys.executable,
-            "COLUMNS": "110",
-        }
-        command = [sys.executable, "-m", "tracker", *arguments]
-        done = subprocess.run(
-            command,
-            cwd=ROOT,
-            env=environ,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode in codes, (
-            f"exit {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
-        )
-        return done.stdout
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
     """The program with all planted builds run, which takes some minutes."""
     folder = tmp_path_factory.mktemp("matrix")
-    home, wheels, directx = folder / "home", folder / "wheels", folder / "directx"
-    for made in (home, wheels, directx):
-        made.mkdir()
-    (directx / "libdxcore.so").touch()  # whoever has this library has DirectX
-    slowness = os.environ.get("DMLTRACK_TEST_SLOWNESS", "1")
-    (home / "config.toml").write_text(SETTINGS.format(directx=directx, slowness=slowness), "utf-8")
+    wheels = folder / "wheels"
+    wheels.mkdir()
     with PlantedIndex() as index:
         for build in BUILDS:
             index.add(
                 make_planted_device(wheels, build.version, build.fault, build.kernels),
                 uploaded=f"2024-01-{build.number + 1:02}T12:00:00Z",
             )
-        ran = Program(home, index.url)
+        ran = Program.made(folder, index.url)
         small = ("--size", "small")
-        ran.run("run", "--builds", "all", *small, *_options(CASES), codes=(0, 1))
+        ran.run("run", "--builds", "all", *small, *of_cases(CASES), codes=(0, 1))
         some = [build.version for build in WITH_NETS]
-        ran.run("run", *some, *small, *_options(NETS), codes=(0, 1))
+        ran.run("run", *some, *small, *of_cases(NETS), codes=(0, 1))
         yield ran
-
-
-def _options(patterns: tuple[str, ...]) -> list[str]:
-    return [word for pattern in patterns for word in ("--cases", pattern)]
 
 
 def test_every_fault_is_found_at_its_place_and_nothing_else(program: Program, accept: bool) -> None:

@@ -108,6 +108,20 @@ def test_a_state_that_the_report_calls_right_is_right() -> None:
     assert sight(BUG, seen("1", State.FALLBACK)) is Sight.PARTIAL
 
 
+def test_a_report_of_a_fallback_is_seen_where_the_cpu_computes_it() -> None:
+    about = replace(BUG, fault="fallback")
+    assert sight(about, seen("1", State.FALLBACK)) is Sight.BAD
+    falls = {"1.0": seen("1.0", State.FALLBACK), "1.1": seen("1.1", State.PASS)}
+    assert answer(about, LANE, BUILDS, falls, "1.0").word is Word.PRESENT
+    assert answer(about, LANE, BUILDS, falls).word is Word.FIXED
+
+
+def test_a_build_that_can_not_be_imported_says_nothing_of_what_comes_after() -> None:
+    broken = seen("1", State.IMPORT_FAILED)
+    assert sight(BUG, broken) is Sight.UNKNOWN
+    assert sight(replace(BUG, fault="install"), broken) is Sight.BAD
+
+
 histories = st.text("bcgfu.", min_size=1, max_size=6)
 
 

@@ -12,14 +12,14 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
-from torch_directml.faults import FAULTS
 from torch_directml.planted import FAULT
+from torch_directml.reported import composed
 
 DEVICE = torch.device("privateuseone", 0)
 CROSSING = {"aten::copy_", "aten::_copy_from", "aten::index", "aten::index_put", "aten::index_put_"}
 """What takes tensors of two devices."""
 
-fault = FAULTS[FAULT]
+fault = composed(FAULT)
 
 
 class PlantedTensor(torch.Tensor):
