@@ -25,7 +25,7 @@ from tracker.trackfile import Track
 
 def registry(home: Home) -> tuple[Bug, ...]:
     """Return every report that is known, and the reproducers of this home's own."""
-    return (*load_bugs(SHIPPED / "bugs"), *(own.bug for own in own_bugs(home.folder)))
+    return (*load_bugs(SHIPPED / "bugs"), *(own.bug for own in own_bugs(home.bug_folders)))
 
 
 def one_bug(text: str, bugs: Sequence[Bug]) -> Bug:

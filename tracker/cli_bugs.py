@@ -60,10 +60,13 @@ def bugs_command(home: Home, text: str, *, json: bool) -> Exit:
 
 def add_command(home: Home, files: Sequence[Path], *, json: bool) -> Exit:
     """Add files to the home's own reproducers; all are looked at before the first is copied."""
-    from tracker.own_bugs import add, read
+    from tracker.own_bugs import add, own_bugs, read
 
+    elsewhere = {own.name: own.path for own in own_bugs(home.bug_folders[1:])}
     for path in files:
         read(path)
+        if path.stem in elsewhere:
+            raise UsageError(f"{elsewhere[path.stem]} has that name already", hint="rename one of them")
         if same := [bug.id for bug in registry(home) if bug.id == path.stem and bug.topic != "own"]:
             raise UsageError(f"'{same[0]}' is a report of the program's; give the file another name")
     added = [add(home.folder, path) for path in files]

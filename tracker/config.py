@@ -102,6 +102,8 @@ class SuiteSettings:
     """Threads of torch on the CPU; 0 leaves it to torch."""
     data: str = ""
     """Folder with data sets (CIFAR-10 as torchvision keeps it, photos/, speech/); else generated data serves."""
+    bugs: str = ""
+    """Folder with reproducers of your own, beside those that 'dmltrack bugs add' put into the home folder."""
     weights: str = ""
     """Folder with trained weights; without it the nets get weights from a seed."""
     download: bool = False

@@ -56,6 +56,17 @@ class Home:
         """The settings with the places they came from."""
         return load(self.folder)
 
+    @property
+    def bug_folders(self) -> tuple[Path, ...]:
+        """Where the user's own reproducers lie: the home's own folder, and that of the settings."""
+        named = self.loaded.settings.suites.bugs
+        if not named:
+            return (self.folder / "bugs",)
+        folder = Path(os.path.expanduser(named))  # noqa: PTH111 - it leaves alone what it can not expand
+        if not folder.is_absolute() or not folder.is_dir():
+            raise UsageError(f"suites.bugs is not the absolute path of a folder: '{named}'")
+        return (self.folder / "bugs", folder)
+
     @cached_property
     def journal(self) -> Journal:
         """Where everything that happens is written."""

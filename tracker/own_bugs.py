@@ -1,4 +1,4 @@
-"""A user's own reproducers, ``bugs/*.py`` in the home folder: checked when they are added, run like any other case.
+"""A user's own reproducers, the files of ``bugs`` in the home folder and of the settings' folder: cases like any other.
 
 Owns what such a file must be. It is parsed and never imported or run here: only a worker does that.
 """
@@ -9,7 +9,7 @@ import ast
 import hashlib
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,6 +19,8 @@ from tracker.matrix import Case, Suite
 from tracker.model import State
 
 TOPIC = "own"
+MODULE = f"{SUITE}:{TOPIC}"
+"""The part of the suites that runs these files."""
 FUNCTION = "reproduce"
 """The function of a file that measures like the program's own reproducers; a file without it is a script."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
@@ -90,13 +92,19 @@ def add(home: Path, path: Path) -> OwnBug:
     return replace(checked, path=target)
 
 
-def own_bugs(home: Path) -> Iterator[OwnBug]:
-    """Yield the files of a home; raise UsageError for one that is wrong."""
-    yield from (read(path) for path in sorted(folder_of(home).glob("*.py")))
+def own_bugs(folders: Sequence[Path]) -> list[OwnBug]:
+    """Return the files of some folders; raise UsageError for one that is wrong, and for two of one name."""
+    found: dict[str, OwnBug] = {}
+    for path in (path for folder in folders for path in sorted(folder.glob("*.py"))):
+        own = read(path)
+        if other := found.get(own.name):
+            raise UsageError(f"{own.path} and {other.path} have one name", hint="rename one of them")
+        found[own.name] = own
+    return list(found.values())
 
 
-def with_own(suites: tuple[Suite, ...], home: Path) -> tuple[Suite, ...]:
-    """Return the suites with a case for each of the home's own files in ``bugs``."""
+def with_own(suites: tuple[Suite, ...], own_files: Sequence[OwnBug]) -> tuple[Suite, ...]:
+    """Return the suites with a case for each of the user's own files in ``bugs``."""
     cases = tuple(
         Case(
             id=own.bug.case,
@@ -107,17 +115,17 @@ def with_own(suites: tuple[Suite, ...], home: Path) -> tuple[Suite, ...]:
             isolate=True,
             module=f"{TOPIC}/{own.name}",
         )
-        for own in own_bugs(home)
+        for own in own_files
     )
     return tuple(
         replace(suite, cases=suite.cases + cases) if suite.name == SUITE else suite for suite in suites
     )
 
 
-def with_own_digests(digests: Mapping[str, str], module: str, home: Path) -> dict[str, str]:
-    """Return the digests with those of the home's own files; ``module`` is that of what runs them."""
+def with_own_digests(digests: Mapping[str, str], own_files: Sequence[OwnBug]) -> dict[str, str]:
+    """Return the digests with those of the user's own files: each rests on its text, and on ``MODULE``'s."""
     found = dict(digests)
-    for own in own_bugs(home):
-        text = f"{module} {own.digest} {own.is_function}"
+    for own in own_files:
+        text = f"{digests[MODULE]} {own.digest} {own.is_function}"
         found[f"{SUITE}:{TOPIC}/{own.name}"] = hashlib.sha256(text.encode()).hexdigest()[:16]
     return found

@@ -32,7 +32,7 @@ from tracker.job import Job, Reporter, requirements_of
 from tracker.locate import predecessor, select
 from tracker.matrix import Case, Suite
 from tracker.model import Build, Cell, State
-from tracker.own_bugs import with_own
+from tracker.own_bugs import MODULE, own_bugs, with_own, with_own_digests
 from tracker.plan import Host, Plan, make_plan, obstacle, runnable_cells, with_gates, withdrawn
 from tracker.poll import poll
 from tracker.standing import Demand, Next, next_step, quarantined
@@ -52,8 +52,6 @@ from tracker.views import (
 )
 
 DEFAULT_TRACK = "torch-directml"
-OWN = "bugs:own"
-"""The part of the suites that runs a user's own reproducers."""
 ADAPTERS = "census/adapters"
 """The case that lists a machine's adapters."""
 
@@ -169,16 +167,17 @@ def prepare(home: Home, wish: Wish, reporter: Reporter) -> Prepared:
     suites_folder = hand_out(home.folder)
     size = wish.size or home.loaded.settings.suites.size
     shipped = matrix.load_suites(suites_folder / "suites", size)
-    every = with_own(shipped, home.folder)
+    own = own_bugs(home.bug_folders)
+    every = with_own(shipped, own)
     suites = chosen_suites(every, wish.suites)
     cases = chosen_cases(suites, every, wish.cases)
     notes = [f"took over {saved} results of an interrupted run"] if (saved := _salvage(home)) else []
     notes += _ask_index(home, track, wish)
     known = home.builds(track.name)
     listed, builds = _builds(known, track, wish)
-    digests = _with_options(
-        home, track, every, digests_of(suites_folder, [part for suite in every for part in suite.parts])
-    )
+    parts = [MODULE, *(part for suite in shipped for part in suite.parts)]
+    digests = with_own_digests(digests_of(suites_folder, parts), own)
+    digests = _with_options(home, track, every, digests)
     host = Host(home.fingerprint, home.machine.directx, device=track.device)
     job = Job(_run_id(), wish.command(), track, host, suites_folder, digests, _requirements(every, cases))
     if any(case.needs == "device" for case in cases):

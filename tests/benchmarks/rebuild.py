@@ -49,6 +49,8 @@ CASES = [
     for dtype in ("float32", "float16", "int64")
     for way in ("forward", "backward")
 ]
+REPORT = ("364", "bugs/normalization/batch_norm_buffers")
+"""A public report and its case."""
 
 
 def cells() -> Iterator[Cell]:
@@ -57,6 +59,7 @@ def cells() -> Iterator[Cell]:
         for version in BUILDS:
             yield Cell("torch-directml", version, "census", "census/kernels", NO_ADAPTER, "box", "c" * 16)
             for adapter in ADAPTERS:
+                yield Cell("torch-directml", version, "bugs", REPORT[1], adapter, "box", "b" * 16)
                 for case in CASES:
                     yield Cell("torch-directml", version, "operators", case, adapter, "box", "d" * 16)
 
@@ -182,6 +185,7 @@ COMMANDS = {
     "dmltrack ops": ("-m", "tracker", "ops", "op_7"),
     "dmltrack changelog": ("-m", "tracker", "changelog", BUILDS[-2], BUILDS[-1]),
     "dmltrack builds": ("-m", "tracker", "builds"),
+    f"dmltrack fixed {REPORT[0]}": ("-m", "tracker", "fixed", REPORT[0]),
     "dmltrack explain": ("-m", "tracker", "explain", CASES[1000], "--build", BUILDS[6]),
 }
 

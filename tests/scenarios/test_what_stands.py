@@ -10,7 +10,9 @@ import pytest
 
 from tests.scenarios.test_from_index_to_changelog import observed
 from tests.scenarios.world import World, module
-from tracker.running import Wish
+from tracker.cli_run import NOTHING, Lines
+from tracker.home import Home
+from tracker.running import Wish, locked, prepare
 
 
 def replant(world: World, version: str, source: str) -> None:
@@ -129,3 +131,22 @@ def test_suite_files_that_were_changed_in_the_home_are_made_anew(world: World) -
 )
 def test_the_command_that_resumes_asks_for_the_same(wish: Wish, command: str) -> None:
     assert wish.command() == command
+
+
+def test_what_an_own_reproducer_gave_stands_for_its_own_text(world: World) -> None:
+    world.plant("1.0", module())
+    world.run("poll", code=0)
+    file = world.home / "bugs" / "mine.py"
+    file.parent.mkdir()
+
+    def digest(text: str) -> str:
+        file.write_text(text, "utf-8")
+        home = Home(world.home)
+        with locked(home):
+            prepared = prepare(home, Wish(("1.0",), ("census",), "planted", offline=True), Lines(NOTHING))
+        home.store.close()
+        return prepared.job.digests["bugs:own/mine"]
+
+    first = digest("raise SystemExit(0)\n")
+    assert digest("raise SystemExit(0)\n") == first
+    assert digest("raise SystemExit(1)\n") != first

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,10 @@ def written(folder: Path, text: str = SCRIPT, name: str = "mine.py") -> Path:
 def test_a_file_that_was_added_is_a_case_and_a_report(tmp_path: Path) -> None:
     home = tmp_path / "home"
     add(home, written(tmp_path))
-    [own] = own_bugs(home)
+    [own] = own_bugs([home / "bugs"])
     assert (own.bug.id, own.bug.title, own.bug.case) == ("mine", "It freezes here.", "bugs/own/mine")
     assert one_bug("mine", [own.bug]) == own.bug
-    [suite] = with_own((Suite("bugs", (), ()),), home)
+    [suite] = with_own((Suite("bugs", (), ()),), [own])
     [case] = suite.cases
     assert (case.function, case.part, case.isolate) == ("own:script", "bugs:own/mine", True)
     assert Path(case.params["path"]).read_text() == SCRIPT
@@ -42,7 +43,7 @@ def test_its_results_rest_on_its_file_and_on_what_runs_it(tmp_path: Path) -> Non
 
     def digest(text: str, module: str = "m") -> str:
         add(home, written(tmp_path, text))
-        return with_own_digests({}, module, home)["bugs:own/mine"]
+        return with_own_digests({"bugs:own": module}, own_bugs([home / "bugs"]))["bugs:own/mine"]
 
     first = digest(SCRIPT)
     assert digest(SCRIPT) == first
@@ -71,7 +72,7 @@ def test_what_can_not_be_a_reproducer_is_refused_when_it_is_added(
 ) -> None:
     with pytest.raises(UsageError, match=said):
         add(tmp_path / "home", written(tmp_path, text, name))
-    assert not list(own_bugs(tmp_path / "home"))
+    assert not own_bugs([tmp_path / "home" / "bugs"])
 
 
 @pytest.mark.parametrize(("ending", "got"), [("", 0), ("raise SystemExit", 0), ("raise SystemExit(1)", 1)])
@@ -97,3 +98,26 @@ def test_the_command_adds_and_lists(tmp_path: Path) -> None:
     assert done.returncode == 0 and done.stdout.startswith(b"mine (script): It freezes here.")
     assert b"mine" in dmltrack(tmp_path / "home", "bugs", "--like", "freezes").stdout
     assert dmltrack(tmp_path / "home", "bugs", "add", str(tmp_path / "no.py")).returncode == 2
+
+
+def test_a_folder_of_the_settings_is_known_and_no_name_comes_twice(tmp_path: Path) -> None:
+    home, folder = tmp_path / "home", tmp_path / "mine"
+    home.mkdir()
+    folder.mkdir()
+    (home / "config.toml").write_text(f"[suites]\nbugs = {json.dumps(str(folder))}\n", "utf-8")
+    written(folder)
+    assert b"mine" in dmltrack(home, "bugs", "--like", "freezes").stdout
+    done = dmltrack(home, "bugs", "add", str(written(tmp_path)))
+    assert done.returncode == 2 and b"has that name already" in done.stderr
+    (home / "bugs").mkdir()
+    written(home / "bugs")
+    done = dmltrack(home, "bugs")
+    assert done.returncode == 2 and b"have one name" in done.stderr
+
+
+def test_a_folder_of_the_settings_that_is_not_there_is_said(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("[suites]\nbugs = 'nowhere'\n", "utf-8")
+    done = dmltrack(tmp_path, "bugs")
+    assert (
+        done.returncode == 2 and b"suites.bugs is not the absolute path of a folder: 'nowhere'" in done.stderr
+    )

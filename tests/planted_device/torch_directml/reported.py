@@ -168,9 +168,17 @@ def _sometimes(word: str, one: Fault) -> Fault:
     there: list[bool] = []
 
     def sometimes(name: str, run: Run, args: Any, kwargs: dict[str, Any]) -> Any:
+        ran: list[str] = []
+
+        def noted(*more: Any, **words: Any) -> Any:
+            ran.append(name)
+            return run(*more, **words)
+
         try:
-            return one(name, run, args, kwargs)
+            return one(name, noted, args, kwargs)
         except RuntimeError:
+            if ran:  # it is another's
+                raise
             there.append(there[0] if there else _drawn(word))
             if there[0]:
                 raise
