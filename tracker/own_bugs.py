@@ -1,4 +1,4 @@
-"""A user's own reproducers, the files of ``bugs`` in the home folder and of the settings' folder: cases like any other.
+"""A user's own reproducers, the files of ``bugs`` in the home folder and of a folder of the settings: cases like any.
 
 Owns what such a file must be. It is parsed and never imported or run here: only a worker does that.
 """
