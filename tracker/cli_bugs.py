@@ -11,7 +11,6 @@ from tracker.errors import Exit, UsageError
 from tracker.fixes import Word
 from tracker.home import Home
 from tracker.publish.bug_text import answer_lines, bug_rows
-from tracker.running import Wish
 
 EXITS = {Word.FIXED: Exit.OK, Word.NEVER: Exit.OK, Word.PRESENT: Exit.REGRESSION, Word.AGAIN: Exit.REGRESSION}
 
@@ -25,6 +24,7 @@ def fixed_command(
         if not bug.case:
             raise UsageError(f"{bug.id} has no reproducer to run: {bug.why_not}")
         from tracker.cli_run import run_command
+        from tracker.running import Wish
 
         wish = Wish((build or "all",), ("bugs",), track, cases=(bug.case,), adapter=adapter, quiet=True)
         if (code := run_command(home, wish)) not in (Exit.OK, Exit.REGRESSION, Exit.INCONCLUSIVE):

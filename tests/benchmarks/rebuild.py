@@ -193,10 +193,11 @@ COMMANDS = {
 def commands(home: Path, rounds: int) -> None:
     """Print what each command takes, cold from the shell, in turn with an idle Python."""
     took: dict[str, list[float]] = {label: [] for label in COMMANDS}
+    environ = {**os.environ, "DMLTRACK_HOME": str(home)}
+    environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed program has been compiled
     for _ in range(rounds):
         for label, arguments in COMMANDS.items():
             started = time.perf_counter()
-            environ = {**os.environ, "DMLTRACK_HOME": str(home)}
             done = subprocess.run(
                 [sys.executable, *arguments], env=environ, cwd=ROOT, capture_output=True, check=False
             )
