@@ -20,7 +20,7 @@ from tracker.codes import EXIT_CODES, HRESULTS, SIGNALS, known_hresult
 from tracker.model import Confidence, Ending, Finding, Outcome, State, Verdict
 from tracker.texts import NORMALISERS, normalise, slug
 
-_RULES = "2026-12-01.11"
+_RULES = "2026-12-06.12"
 """Bumped by hand when code changes meaning, here or in the modules above; tables are in the digest by themselves."""
 
 # What an exception says, first match wins; searched in "type: message", so a type can be named too.
@@ -51,6 +51,9 @@ _REFUSALS: Sequence[tuple[str, State, str]] = (
     (r"(?i)(?:is|are) not (?:currently |yet )?supported\b", State.UNSUPPORTED, "not-supported"),
     (r"(?i)\b(?:does not|doesn't) support\b", State.UNSUPPORTED, "not-supported"),
 )
+
+# What a case needs beside the build and this environment lacks, which says nothing of the build.
+_MISSING = r"^ModuleNotFoundError: No module named '(?!torch|functorch)"
 
 # What the backend says when it computes an operator on the CPU.
 _FALLBACK = r"The operator '([^']+)' is not currently supported on the \w+ backend and will fall back to"
@@ -156,6 +159,8 @@ def _exception(outcome: Outcome, _: Mapping[str, Any]) -> Finding:
         return Finding(State.INFRA, slug(f"suite-{kind}"), message)
     if sent.startswith(IMPORT_ERROR):
         return Finding(State.IMPORT_FAILED, slug(kind), message)
+    if re.search(_MISSING, said):
+        return Finding(State.SKIPPED, "missing-module", message)
     found = _look_up(_PHRASES, said) or _hresult(message) or _look_up(_REFUSALS, said)
     return Finding(*(found or (State.ERROR, slug(kind))), message)
 
@@ -297,6 +302,7 @@ def _digest() -> str:
         codes,
         phrases,
         sorted(_OUR_TYPES.items()),
+        _MISSING,
         _FALLBACK,
         patterns,
         numbers.RULES,

@@ -47,7 +47,7 @@ class Demand:
     before: datetime | None = None
 
 
-HOST_REASONS = frozenset({"missing-library", "no-python", "no-adapter", "no-directx"})
+HOST_REASONS = frozenset({"missing-library", "no-python", "no-adapter", "no-directx", "missing-module"})
 """Reasons of inconclusive states that lie with this host and may be mended at any time."""
 
 UNFINISHED = frozenset({State.INFRA, State.NOT_RUN})

@@ -130,6 +130,22 @@ def test_an_exception_means_what_its_type_says(kind: str, expected: tuple[State,
     assert raised(kind, "it went wrong") == expected
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("transformers", (State.SKIPPED, "missing-module")),
+        ("whisper.model", (State.SKIPPED, "missing-module")),
+        ("torch.nn.attention", (State.ERROR, "module-not-found-error")),
+        ("torch_directml_native", (State.ERROR, "module-not-found-error")),
+        ("torchvision", (State.ERROR, "module-not-found-error")),
+    ],
+)
+def test_a_module_that_is_not_beside_the_build_says_nothing_of_the_build(
+    name: str, expected: tuple[State, str]
+) -> None:
+    assert raised("ModuleNotFoundError", f"No module named '{name}'") == expected
+
+
 def test_what_a_case_can_not_say_is_not_read_for_phrases() -> None:
     assert raised("no-reference:cpu-refused", "RuntimeError: out of memory")[0] is State.NO_REFERENCE
 
