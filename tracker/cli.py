@@ -438,6 +438,85 @@ def reference(
     raise typer.Exit(reference_command(_home(), make, words, tracks.split(","), json=json))
 
 
+queue_app = typer.Typer(help="What waits to be run on this machine: see it, add to it, do it.")
+app.add_typer(queue_app, name="queue")
+
+
+@queue_app.command("list")
+def queue_list(json: Json = False) -> None:
+    """Show what waits, in the order in which it will be done, and what was done last."""
+    from tracker.cli_queue import list_command
+
+    raise typer.Exit(list_command(_home(), json=json))
+
+
+@queue_app.command("add")
+def queue_add(
+    builds: Annotated[list[str] | None, typer.Argument(help="Builds to run; none: the newest two.")] = None,
+    suites: Annotated[str, typer.Option(help="Suites by commas, or 'all'.")] = "all",
+    cases: Annotated[
+        list[str] | None, typer.Option(help="Only cases named like this. May be repeated.")
+    ] = None,
+    confirm_changes: Annotated[
+        bool, typer.Option("--confirm", help="Confirm what changed between OLD NEW instead of a run.")
+    ] = False,
+    again: Annotated[bool, typer.Option("--again", help="Run again everything that is asked for.")] = False,
+    size: Annotated[str, typer.Option(help="full, or small for a slow device (default: the setting).")] = "",
+    track: TrackName = DEFAULT_TRACK,
+    device: Annotated[str, typer.Option(help="Of track torch: cpu or cuda.")] = "",
+    adapter: Annotated[str, typer.Option(help="A regular expression for the adapter's name.")] = "",
+    json: Json = False,
+) -> None:
+    """Put a run, or with --confirm a confirmation, into the queue, before all that nobody asked for."""
+    from tracker.cli_queue import Order, add_command
+
+    _check_size(size)
+    order = Order(
+        builds=tuple(builds or ()),
+        suites=tuple(suites.split(",")),
+        cases=tuple(cases or ()),
+        track=track,
+        adapter=adapter,
+        device=device,
+        size=size,
+        confirm=confirm_changes,
+        again=again,
+    )
+    raise typer.Exit(add_command(_home(), order, json=json))
+
+
+@queue_app.command("cancel")
+def queue_cancel(jobs: Annotated[list[str], typer.Argument(help="Names of jobs, or 'all'.")]) -> None:
+    """Take jobs out of the queue. One that is being done is not broken off by this."""
+    from tracker.cli_queue import cancel_command
+
+    raise typer.Exit(cancel_command(_home(), jobs))
+
+
+@queue_app.command("pause")
+def queue_pause(reason: Annotated[str, typer.Option(help="Why, for whoever wonders.")] = "") -> None:
+    """Begin no job any more until 'queue resume'."""
+    from tracker.cli_queue import pause_command
+
+    raise typer.Exit(pause_command(_home(), True, reason))
+
+
+@queue_app.command("resume")
+def queue_resume() -> None:
+    """Go on after 'queue pause'."""
+    from tracker.cli_queue import pause_command
+
+    raise typer.Exit(pause_command(_home(), False, ""))
+
+
+@queue_app.command("work")
+def queue_work() -> None:
+    """Do what waits, one job after the other, and end when nothing does. Goes on where it was interrupted."""
+    from tracker.cli_queue import work_command
+
+    raise typer.Exit(work_command(_home()))
+
+
 bugs_app = typer.Typer(help="List the reports that are known, or add a reproducer of your own.")
 app.add_typer(bugs_app, name="bugs", invoke_without_command=True)
 

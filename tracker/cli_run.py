@@ -18,6 +18,7 @@ from tracker.home import Home
 from tracker.model import EnvironmentFacts, Observation, State
 from tracker.plan import Plan
 from tracker.publish.changelogs import as_text
+from tracker.queue_work import command_of, queue_confirmations
 from tracker.running import Prepared, Result, Wish, carry_out, locked, prepare
 from tracker.views import case_seconds
 
@@ -35,10 +36,15 @@ def run_command(home: Home, wish: Wish) -> Exit:
                 return Exit.OK
             forecast = Forecast(prepared.plan, case_seconds(home, prepared.job.track))
             result = carry_out(home, prepared, Lines(prepared.plan, forecast))
+            queued = queue_confirmations(home, wish, result.changelogs) if result.counts else []
     except (KeyboardInterrupt, Stopped):
         console.note(f"interrupted; this goes on where it stopped: {wish.command()}")
         return Exit.INTERRUPTED
     conclude(prepared, result, wish)
+    for job in queued:
+        console.note(
+            f"changes that were seen once wait to be confirmed: dmltrack queue work, or {command_of(job)}"
+        )
     return result.exit_code
 
 

@@ -340,6 +340,88 @@ class RunFinished:
     interrupted: bool = False
 
 
+class JobKind(StrEnum):
+    """What a job of the queue does."""
+
+    RUN = "run"
+    CONFIRM = "confirm"
+
+
+class Cause(StrEnum):
+    """Why a job is in the queue; the order of definition is the order in which jobs are done."""
+
+    ASKED = "asked"
+    """A person asked for it."""
+    NEW_BUILD = "new-build"
+    CONFIRMATION = "confirmation"
+    """A change was seen once."""
+    STALE = "stale"
+    """The driver, the system or a suite is another one than when it was run."""
+    BACKFILL = "back-fill"
+    """An old build that was never run here."""
+
+    @property
+    def rank(self) -> int:
+        """Place in the order, 0 is first."""
+        return list(Cause).index(self)
+
+
+class JobEnding(StrEnum):
+    """How one try at a job ended. After the last two it waits on."""
+
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    INTERRUPTED = "interrupted"
+    POSTPONED = "postponed"
+    """The host, the network or the index failed us."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobQueued:
+    """A job is put into the queue of a machine. ``job`` is a digest of what is to be done: equal jobs are one."""
+
+    job: str
+    machine: str
+    kind: JobKind
+    cause: Cause
+    track: str
+    builds: tuple[str, ...]
+    suites: tuple[str, ...] = ("all",)
+    cases: tuple[str, ...] = ()
+    adapter: str = ""
+    device: str = ""
+    size: str = ""
+    again_before: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobStarted:
+    """A job begins."""
+
+    job: str
+    machine: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnded:
+    """A job, or one try at it, ends."""
+
+    job: str
+    machine: str
+    ending: JobEnding
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePaused:
+    """The queue of a machine stands still from here on, or goes on."""
+
+    machine: str
+    paused: bool
+    reason: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What all observations of a cell mean together; ``observations`` is how many were counted."""
@@ -362,6 +444,10 @@ Event = (
     | Observation
     | RunStarted
     | RunFinished
+    | JobQueued
+    | JobStarted
+    | JobEnded
+    | QueuePaused
 )
 
 EVENT_NAMES: Mapping[type[Any], str] = {
@@ -375,5 +461,9 @@ EVENT_NAMES: Mapping[type[Any], str] = {
     Observation: "observation",
     RunStarted: "run_started",
     RunFinished: "run_finished",
+    JobQueued: "job_queued",
+    JobStarted: "job_started",
+    JobEnded: "job_ended",
+    QueuePaused: "queue_paused",
 }
 """The key under which each record stands in a journal line, ``{"<name>": {...}, "seq": 7, "at": "..."}``."""
