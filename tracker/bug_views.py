@@ -60,6 +60,8 @@ class BugAnswer:
     told: tuple[Told, ...]
     source: str = ""
     """Where the reference was measured, in words; empty where there is none."""
+    doubt: str = ""
+    """Why the reference's result of this case may be the adapter's own fault; empty where nobody thinks so."""
 
     @property
     def counting(self) -> tuple[Told, ...]:
@@ -94,7 +96,8 @@ def bug_answer(home: Home, track: Track, bug: Bug, build: str = "", adapter: str
         )
     told.sort(key=lambda item: (not item.own, item.answer.lane.adapter, item.answer.lane.machine))
     known = reference.provenance()
-    return BugAnswer(bug, at, tuple(told), known.words if known else "")
+    doubt = known.suspects.get(bug.case, "") if known else ""
+    return BugAnswer(bug, at, tuple(told), known.words if known else "", doubt)
 
 
 def lanes(home: Home, track: Track, bug: Bug, adapter: str = "") -> list[tuple[Lane, dict[str, Seen]]]:

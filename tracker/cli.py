@@ -429,13 +429,19 @@ def reference(
     words: Annotated[
         str, typer.Option(help="Of --make: what every answer says of where it was measured.")
     ] = "",
+    doubts: Annotated[
+        Path | None,
+        typer.Option(
+            help="Of --make: a TOML file with a 'note', and a table 'suspects' of cases with reasons."
+        ),
+    ] = None,
     tracks: Annotated[str, typer.Option(help="Of --make: the tracks that go in, by commas.")] = DEFAULT_TRACK,
     json: Json = False,
 ) -> None:
     """Show where the measurements that come with the program are from, or make such a bundle anew."""
     from tracker.cli_bugs import reference_command
 
-    raise typer.Exit(reference_command(_home(), make, words, tracks.split(","), json=json))
+    raise typer.Exit(reference_command(_home(), make, words, doubts, tracks.split(","), json=json))
 
 
 queue_app = typer.Typer(help="What waits to be run on this machine: see it, add to it, do it.")

@@ -38,7 +38,14 @@ def fixed_command(
 
 
 def _data(found: BugAnswer) -> dict[str, object]:
-    return {"bug": found.bug, "build": found.build, "word": found.word, "lanes": found.told}
+    return {
+        "bug": found.bug,
+        "build": found.build,
+        "word": found.word,
+        "lanes": found.told,
+        "reference": found.source,
+        "doubt": found.doubt,
+    }
 
 
 def bugs_command(home: Home, text: str, *, json: bool) -> Exit:
@@ -80,7 +87,7 @@ def add_command(home: Home, files: Sequence[Path], *, json: bool) -> Exit:
 
 
 def reference_command(
-    home: Home, folder: Path | None, words: str, tracks: Sequence[str], *, json: bool
+    home: Home, folder: Path | None, words: str, doubts: Path | None, tracks: Sequence[str], *, json: bool
 ) -> Exit:
     """Show the provenance of the reference, or make a bundle of what this machine measured of some tracks."""
     from tracker import reference
@@ -91,7 +98,15 @@ def reference_command(
                 "a bundle needs words for where it was measured",
                 hint="--words 'software adapter, Linux; not your GPU'",
             )
-        known = reference.make(home.journal, folder, words.strip(), machine=home.fingerprint, tracks=tracks)
+        known = reference.make(
+            home.journal,
+            folder,
+            words.strip(),
+            machine=home.fingerprint,
+            tracks=tracks,
+            doubts=reference.read_doubts(doubts) if doubts else None,
+            hide={str(home.folder): "<home>", str(Path.home()): "~"},
+        )
     else:
         found = reference.provenance()
         if found is None:
@@ -101,7 +116,12 @@ def reference_command(
     if json:
         console.say(console.as_json(known))
     else:
-        console.table(("", ""), [(name, getattr(known, name)) for name in known.__dataclass_fields__])
+        told = {name: getattr(known, name) for name in known.__dataclass_fields__ if name != "suspects"}
+        told["suites"] = ", ".join(known.suites)
+        told["builds"] = ", ".join(known.builds)
+        console.table(
+            ("", ""), [*told.items(), *((f"doubt: {name}", why) for name, why in known.suspects.items())]
+        )
     return Exit.OK
 
 

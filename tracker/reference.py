@@ -10,8 +10,8 @@ import contextlib
 import hashlib
 import json
 import secrets
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -54,7 +54,19 @@ class Provenance:
     observations: int
     segment: str
     sha256: str
+    suites: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    """The digests of the files that the results of each suite rest on."""
     note: str = ""
+    suspects: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Cases whose results the adapter itself may be to blame for, each with the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doubts:
+    """What whoever measured a reference says against it: of all of it, and of the results of single cases."""
+
+    note: str = ""
+    suspects: Mapping[str, str] = field(default_factory=dict)
 
 
 @cache
@@ -99,10 +111,21 @@ def _unpack(bundle: Path, target: Path) -> None:
 
 
 def make(
-    journal: Journal, folder: Path, words: str, *, machine: str, tracks: Iterable[str], note: str = ""
+    journal: Journal,
+    folder: Path,
+    words: str,
+    *,
+    machine: str,
+    tracks: Iterable[str],
+    doubts: Doubts | None = None,
+    hide: Mapping[str, str] | None = None,
 ) -> Provenance:
-    """Write the bundle anew from what a machine observed of some tracks; raise UsageError where that is nothing."""
+    """Write the bundle anew from what a machine observed of some tracks; raise UsageError where that is nothing.
+
+    ``hide`` gives what stands in the place of folders of the machine, whose names are nobody's business.
+    """
     entries = list(_chosen(journal, machine, frozenset(tracks)))
+    doubts = doubts or Doubts()
     seen = [entry.record for entry in entries if isinstance(entry.record, Observation)]
     if not seen:
         raise UsageError(f"nothing was observed of {', '.join(sorted(tracks))} on machine {machine}")
@@ -110,7 +133,7 @@ def make(
         line_of(number, entry.at, EVENT_NAMES[type(entry.record)], encode(entry.record))
         for number, entry in enumerate(entries, start=1)
     ]
-    data = b"".join(lines)
+    data = _without(b"".join(lines), hide or {})
     digest = hashlib.sha256(data).hexdigest()
     host = next(entry.record for entry in reversed(entries) if isinstance(entry.record, Machine))
     known = Provenance(
@@ -124,7 +147,9 @@ def make(
         observations=len(seen),
         segment=f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{digest[:8]}",
         sha256=digest,
-        note=note,
+        suites=_digests(seen),
+        note=doubts.note,
+        suspects=doubts.suspects,
     )
     import lzma
 
@@ -136,6 +161,30 @@ def make(
         raise OutsideError(f"the bundle can not be written: {error}") from error
     provenance.cache_clear()
     return known
+
+
+def _without(data: bytes, hide: Mapping[str, str]) -> bytes:
+    """Return journal lines with other words for the folders, as JSON writes them, the longest first."""
+    for folder in sorted(filter(None, hide), key=len, reverse=True):
+        data = data.replace(json.dumps(folder)[1:-1].encode(), json.dumps(hide[folder])[1:-1].encode())
+    return data
+
+
+def _digests(seen: Iterable[Observation]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, set[str]] = {}
+    for item in seen:
+        found.setdefault(item.cell.suite, set()).add(item.cell.suite_digest)
+    return {suite: tuple(sorted(found[suite])) for suite in sorted(found)}
+
+
+def read_doubts(path: Path) -> Doubts:
+    """Read what is to be doubted from a TOML file: ``note``, and a table ``suspects`` of cases with the reasons."""
+    import tomllib
+
+    try:
+        return msgspec.convert(tomllib.loads(path.read_text("utf-8")), Doubts)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} can not be read: {error}") from None
 
 
 def _chosen(journal: Journal, machine: str, tracks: frozenset[str]) -> Iterator[Entry]:

@@ -110,3 +110,40 @@ def test_a_bundle_of_nothing_is_not_made(tmp_path: Path) -> None:
         journal.append(machine("lab"))
     with pytest.raises(UsageError, match="nothing was observed"):
         reference.make(journal, tmp_path / "b", WORDS, machine="lab", tracks=["torch-directml"])
+
+
+def test_it_names_no_folder_of_the_machine_and_says_what_is_to_be_doubted(tmp_path: Path) -> None:
+    with Journal(tmp_path / "journal") as journal:
+        journal.append(machine("lab"))
+        end = Outcome(
+            Ending.EXCEPTION,
+            error_type="RuntimeError",
+            traceback='File "/home/somebody/dml/suites/x.py"\nFile "/home/somebody/.python/y.py"',
+        )
+        cell = Cell("torch-directml", "1.0", "bugs", "bugs/t/f", "Adapter", "lab", "d" * 16)
+        log = "C:\\Users\\somebody\\dml\\log"
+        journal.append(Observation("r", "w", cell, "e" * 12, AT, 1.0, end, find(end, {}), log=log))
+    (tmp_path / "doubts.toml").write_text('note = "no float64"\n[suspects]\n"bugs/t/f" = "may be its own"\n')
+    hide = {"/home/somebody": "~", "/home/somebody/dml": "<home>", "C:\\Users\\somebody\\dml": "<home>"}
+    known = reference.make(
+        journal,
+        tmp_path / "bundle",
+        WORDS,
+        machine="lab",
+        tracks=["torch-directml"],
+        doubts=reference.read_doubts(tmp_path / "doubts.toml"),
+        hide=hide,
+    )
+    assert known == reference.provenance(tmp_path / "bundle")
+    assert (known.note, known.suspects) == ("no float64", {"bugs/t/f": "may be its own"})
+    assert known.suites == {"bugs": ("d" * 16,)}
+    text = lzma.decompress((tmp_path / "bundle" / "observations.jsonl.xz").read_bytes()).decode()
+    assert "somebody" not in text and "<home>/suites/x.py" in text and "~/.python/y.py" in text
+    assert "<home>\\\\log" in text
+
+
+@pytest.mark.parametrize("text", ["note = 3", "no toml", "[suspects]\na = 1"])
+def test_doubts_that_can_not_be_read_are_an_error_of_their_own(tmp_path: Path, text: str) -> None:
+    (tmp_path / "doubts.toml").write_text(text)
+    with pytest.raises(UsageError, match="can not be read"):
+        reference.read_doubts(tmp_path / "doubts.toml")

@@ -22,6 +22,8 @@ def answer_lines(found: BugAnswer) -> list[str]:
         return [*lines, "", "unknown: its case was not run anywhere yet", *_claimed(bug)]
     for item in found.told:
         lines += ["", *_told(item, found.source, counts=item in found.counting)]
+        if found.doubt and item.answer.lane.reference:
+            lines += _row("doubt", found.doubt)
     return lines
 
 
