@@ -523,6 +523,27 @@ def queue_work() -> None:
     raise typer.Exit(work_command(_home()))
 
 
+@app.command()
+def serve(
+    once: Annotated[
+        bool,
+        typer.Option("--once", help="Look once, do what is due, and end: for a task that is started daily."),
+    ] = False,
+) -> None:
+    """Look for new builds, run what is due, confirm what changed: until it is stopped."""
+    from tracker.cli_serve import serve_command
+
+    raise typer.Exit(serve_command(_home(), once=once))
+
+
+@app.command()
+def status(json: Json = False) -> None:
+    """Say how the service is, for a person or a monitor. Exit 0: alive and well, 3: not."""
+    from tracker.cli_serve import status_command
+
+    raise typer.Exit(status_command(_home(), json=json))
+
+
 bugs_app = typer.Typer(help="List the reports that are known, or add a reproducer of your own.")
 app.add_typer(bugs_app, name="bugs", invoke_without_command=True)
 

@@ -115,6 +115,26 @@ class SuiteSettings:
 
 
 @dataclass(frozen=True)
+class ServiceSettings:
+    """What 'dmltrack serve' does by itself, and how often."""
+
+    tracks: tuple[str, ...] = ("torch-directml",)
+    """The packages to follow."""
+    suites: tuple[str, ...] = ("all",)
+    """The suites that every build is put through."""
+    poll_hours: float = 6.0
+    """Time from one look at the index to the next; each is moved by up to a tenth of it, by chance."""
+    backfill: bool = True
+    """Whether old builds that were never run here are run when there is nothing else to do."""
+    stale_builds: int = 2
+    """How many builds are run again when a driver, the system or a suite has changed; 0 for none."""
+    retry_minutes: float = 15.0
+    """Pause after a job that this host kept from its end (disk full, network down)."""
+    silence_hours: float = 72.0
+    """Without a finished job or an answer of the index for so long, 'dmltrack status' calls the service sick."""
+
+
+@dataclass(frozen=True)
 class Settings:
     """Every setting of the program, by section."""
 
@@ -122,6 +142,7 @@ class Settings:
     worker: WorkerSettings = field(default_factory=WorkerSettings)
     environments: EnvironmentSettings = field(default_factory=EnvironmentSettings)
     suites: SuiteSettings = field(default_factory=SuiteSettings)
+    service: ServiceSettings = field(default_factory=ServiceSettings)
 
 
 @dataclass(frozen=True)
@@ -280,6 +301,10 @@ _RANGES = (
     ("suites", "samples", 1, 10_000),
     ("suites", "operator_seconds", 0.01, 1e6),
     ("suites", "threads", 0, 4096),
+    ("service", "poll_hours", 0.0001, 8760.0),
+    ("service", "stale_builds", 0, 1000),
+    ("service", "retry_minutes", 0.001, 1440.0),
+    ("service", "silence_hours", 0.001, 8760.0),
 )
 """Settings that make every case fail, or overflow, outside of these limits."""
 

@@ -111,6 +111,11 @@ class Home:
 
         return (REFERENCE,) if os.environ.get(NO_REFERENCE) else ()
 
+    def close(self) -> None:
+        """Let go of the database, where it was opened."""
+        if "store" in self.__dict__:
+            self.store.close()
+
     def track(self, name: str) -> Track:
         """Return a track; raises UsageError when there is none of that name."""
         from tracker.trackfile import load_track

@@ -414,6 +414,15 @@ class JobEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class HostSeen:
+    """What a machine's results rest on beside its fingerprint, such as drivers; written when it changed."""
+
+    machine: str
+    facts: dict[str, str]
+    changes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class QueuePaused:
     """The queue of a machine stands still from here on, or goes on."""
 
@@ -448,6 +457,7 @@ Event = (
     | JobStarted
     | JobEnded
     | QueuePaused
+    | HostSeen
 )
 
 EVENT_NAMES: Mapping[type[Any], str] = {
@@ -465,5 +475,6 @@ EVENT_NAMES: Mapping[type[Any], str] = {
     JobStarted: "job_started",
     JobEnded: "job_ended",
     QueuePaused: "queue_paused",
+    HostSeen: "host_seen",
 }
 """The key under which each record stands in a journal line, ``{"<name>": {...}, "seq": 7, "at": "..."}``."""

@@ -67,6 +67,8 @@ class Queue:
     waiting: tuple[Waiting, ...] = ()
     ended: tuple[Ended, ...] = ()
     paused: str | None = None
+    last: Mapping[str, Ended] = field(default_factory=dict)
+    """How each job that does not wait ended when it last did."""
 
     def job(self, name: str) -> Waiting | None:
         """Return the waiting job of this name, or None."""
@@ -89,7 +91,8 @@ def queue(events: Iterable[tuple[datetime, QueueEvent]], ranks: Mapping[tuple[st
     for at, event in events:
         made.take(at, event)
     order = sorted(made.waiting.values(), key=lambda one: _place(one, ranks))
-    return Queue(tuple(order), tuple(made.ended[: -KEPT - 1 : -1]), made.paused)
+    last = {one.asked.job: one for one in made.ended if one.asked.job not in made.waiting}
+    return Queue(tuple(order), tuple(made.ended[: -KEPT - 1 : -1]), made.paused, last)
 
 
 def _place(one: Waiting, ranks: Mapping[tuple[str, str], int]) -> tuple[int, int, datetime, str]:
